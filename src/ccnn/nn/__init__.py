@@ -1,0 +1,37 @@
+"""Modules from plain arguments: continuous kernels, windows, convolutions, blocks."""
+
+from ccnn.nn.block import ResidualBlock
+from ccnn.nn.conv import CKConv, FlexConv, SeparableFlexConv
+from ccnn.nn.dropout import ChannelDropout
+from ccnn.nn.kernels import (
+    KERNELS,
+    MLP,
+    SIREN,
+    AbstractKernelNet,
+    FourierNet,
+    GaborNet,
+    MAGNet,
+    RFNet,
+)
+from ccnn.nn.masks import GaussianMask
+from ccnn.nn.norm import BatchNorm
+from ccnn.nn.pointwise import Pointwise
+
+__all__ = [
+    "KERNELS",
+    "MLP",
+    "SIREN",
+    "AbstractKernelNet",
+    "BatchNorm",
+    "CKConv",
+    "ChannelDropout",
+    "FlexConv",
+    "FourierNet",
+    "GaborNet",
+    "GaussianMask",
+    "MAGNet",
+    "Pointwise",
+    "RFNet",
+    "ResidualBlock",
+    "SeparableFlexConv",
+]

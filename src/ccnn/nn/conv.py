@@ -1,0 +1,299 @@
+"""Continuous convolutions: a kernel network, a window and a convolution meet here."""
+
+import abc
+import math
+from collections.abc import Sequence
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from ccnn.domain import Grid
+from ccnn.nn.init import INITS, Init, limit_band_, match_energy_, reweight_like_authors_
+from ccnn.nn.kernels import AbstractKernelNet, MAGNet
+from ccnn.nn.masks import GaussianMask, default_sigma
+from ccnn.nn.pointwise import Pointwise
+from ccnn.ops import grids
+from ccnn.ops.conv import check_dtype, convolve
+
+# The reference implementation's value.
+_SPREAD_IN_SIGMA = 1.667
+
+
+class AbstractContinuousConv(nn.Module, abc.ABC):
+    """A convolution whose kernel is a function of position: K(c) = G(c) · w(c).
+
+    The final classes say whether there is one kernel per channel or one per pair of channels,
+    and whether there is a window; all take the same arguments.
+
+    Parameters
+    ----------
+    in_channels, out_channels
+        As in ``nn.Conv1d``.
+    size
+        The training size of the signal, one number per axis; its length is D.
+    kernel_size
+        ``"same"`` (as large as the signal), ``"full"`` (2·size - 1), or odd integers.
+    kernel
+        The kernel network, a `MAGNet` unless given. Its last layer, and its frequencies where
+        its ``omega_0`` is ``"auto"``, are fitted to this layer's grid here, once.
+    mask
+        The window, a `GaussianMask` with σ = max(0.075, 2/(K-1)) unless given.
+    causal
+        Whether output t sees inputs up to and including t only. D = 1.
+    init
+        ``"energy"`` (each output channel's kernel has Σk² = gain²), ``"authors"`` (the
+        reference implementation's rule) or ``"none"``.
+    gain
+        See ``init``.
+
+    Shapes
+    ------
+    x : (B, C_in, *S)
+    result : (B, C_out, *S)
+    """
+
+    depthwise: ClassVar[bool]
+    windowed: ClassVar[bool]
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        *,
+        size: Sequence[int],
+        kernel_size: grids.KernelSize = "same",
+        kernel: AbstractKernelNet | None = None,
+        mask: GaussianMask | None = None,
+        causal: bool = False,
+        init: Init = "energy",
+        gain: float = 1.0,
+    ) -> None:
+        super().__init__()
+        self.in_channels = in_channels
+        self.out_channels = out_channels
+        self.size = check_size(size)
+        self.dim = len(self.size)
+        if causal and self.dim != 1:
+            raise ValueError(f"causal needs one axis (D = 1), but size is {self.size}")
+        self.causal = causal
+        self.kernel_size = grids.resolve_kernel_size(self.size, kernel_size, causal=causal)
+        self.mask = self._default_mask() if mask is None else mask
+        self.kernel = self._default_kernel() if kernel is None else kernel
+        self.bias = nn.Parameter(torch.zeros(in_channels if self.depthwise else out_channels))
+        self.mix = Pointwise(in_channels, out_channels) if self.depthwise else None
+        self._check_parts()
+        self._initialise(init, gain)
+
+    @property
+    def kernel_count(self) -> int:
+        """How many kernels the network makes: one per channel, or one per pair."""
+        return self.in_channels * (1 if self.depthwise else self.out_channels)
+
+    def _default_mask(self) -> GaussianMask | None:
+        if not self.windowed:
+            return None
+        return GaussianMask(self.dim, sigma=[default_sigma(k) for k in self.kernel_size])
+
+    def _default_kernel(self) -> AbstractKernelNet:
+        if self.mask is None:
+            return MAGNet(self.dim, self.kernel_count)
+        return MAGNet(
+            self.dim,
+            self.kernel_count,
+            spread=gabor_spread(self.mask.sigma.tolist()),
+            causal=self.causal,
+        )
+
+    def _check_parts(self) -> None:
+        if self.kernel.dim != self.dim or self.kernel.out_channels != self.kernel_count:
+            raise ValueError(
+                f"kernel is a network for dim={self.kernel.dim}, "
+                f"out_channels={self.kernel.out_channels}; this layer, of size {self.size}, needs "
+                f"dim={self.dim}, out_channels={self.kernel_count}"
+            )
+        if self.mask is None:
+            return
+        if not self.windowed:
+            raise ValueError(f"{type(self).__name__} has no window; FlexConv takes a mask")
+        if self.mask.dim != self.dim:
+            raise ValueError(
+                f"mask has dim={self.mask.dim}, but size {self.size} needs dim={self.dim}"
+            )
+
+    def _initialise(self, init: Init, gain: float) -> None:
+        if init not in INITS:
+            raise ValueError(f"init is {init!r}; expected one of {', '.join(INITS)}")
+        if self.kernel.omega_0 == "auto":
+            limit_band_(self.kernel, self.kernel_size)
+        if init == "energy":
+            match_energy_(self.kernel, self.sampled_kernel(), gain=gain)
+        elif init == "authors":
+            reweight_like_authors_(
+                self.kernel,
+                self.mask,
+                self.kernel_size,
+                fan_in=1 if self.depthwise else self.in_channels,
+                causal=self.causal,
+            )
+
+    def reach(self, spacing: Sequence[float]) -> tuple[int, ...]:
+        """Return the furthest offset that is sampled on each axis, in current samples."""
+        return read_reaches([self], spacing)[0]
+
+    def sampled_kernel(
+        self, spacing: float | Sequence[float] = 1.0, *, reach: Sequence[int] | None = None
+    ) -> Tensor:
+        """Return the kernel this layer uses now, on a grid of the given spacing.
+
+        It includes the window and the factor spacing^D of Eq. (1), and stops where the window
+        is cut (rounded up to a bucket, the rest being zeros).
+
+        Shapes
+        ------
+        result : (C_in, *K) if depthwise, else (C_out, C_in, *K)
+        """
+        spacings = Grid(spacing).spacings(self.dim)
+        if reach is None:
+            reach = self.reach(spacings)
+        # In half precision a kernel network's phases would be noise.
+        with torch.autocast(self.bias.device.type, enabled=False):
+            relative = [
+                grids.relative_axis(n, k, s, causal=self.causal)
+                for n, k, s in zip(reach, self.kernel_size, spacings, strict=True)
+            ]
+            zero = grids.lag_zero(causal=self.causal)
+            values = self.kernel.on_grid([self._cast(axis + zero) for axis in relative])
+            if self.mask is not None:
+                keep = [grids.step_in_coordinates(k) for k in self.kernel_size]
+                values = values * self.mask.on_grid([self._cast(a) for a in relative], keep=keep)
+            kernel = values.movedim(-1, 0) * math.prod(spacings)  # (kernel_count, *K)
+        if self.depthwise:
+            return kernel
+        return kernel.unflatten(0, (self.out_channels, self.in_channels))
+
+    def _cast(self, axis: Tensor) -> Tensor:
+        weight = self.kernel.last.weight
+        return axis.to(device=weight.device, dtype=weight.dtype)
+
+    def forward(
+        self, x: Tensor, domain: Grid | None = None, *, reach: Sequence[int] | None = None
+    ) -> Tensor:
+        """(B, C_in, *S) -> (B, C_out, *S).
+
+        ``reach`` is what `read_reaches` gave for this layer, where several were read at once.
+        """
+        check_signal(x, self.in_channels, self.dim, self.bias)
+        grid = (Grid() if domain is None else domain).on(x)
+        if grid.mask is not None:
+            x = torch.where(grid.mask, x, 0.0)
+        kernel = self.sampled_kernel(grid.spacings(self.dim), reach=reach)
+        y = convolve(x, kernel, causal=self.causal) + self.bias.view(-1, *(1,) * self.dim)
+        return y if self.mix is None else self.mix(y)
+
+    def extra_repr(self) -> str:
+        """Return the settings shown by ``print``."""
+        return (
+            f"{self.in_channels}, {self.out_channels}, size={self.size}, "
+            f"kernel_size={self.kernel_size}, causal={self.causal}"
+        )
+
+
+class SeparableFlexConv(AbstractContinuousConv):
+    """A depthwise convolution with a windowed continuous kernel, then mixing of channels.
+
+    y = W (K ⋆ x + b') + b,  K(c) = G(c) · w(c)
+
+    §3 "Depthwise separable continuous kernel convolutions". The kernel network has
+    ``in_channels`` outputs. Arguments and shapes as for `AbstractContinuousConv`.
+    """
+
+    depthwise = True
+    windowed = True
+
+
+class FlexConv(AbstractContinuousConv):
+    """A dense convolution with a windowed continuous kernel, of learned size.
+
+    y = K ⋆ x + b,  K(c) = G(c) · w(c)    (Romero et al. 2022, FlexConv)
+
+    The kernel network has out_channels · in_channels outputs, the output channel being the
+    slow index. Arguments and shapes as for `AbstractContinuousConv`.
+    """
+
+    depthwise = False
+    windowed = True
+
+
+class CKConv(AbstractContinuousConv):
+    """A dense convolution with a continuous kernel and no window.
+
+    y = G ⋆ x + b    (Romero et al. 2022, CKConv)
+
+    Arguments and shapes as for `AbstractContinuousConv`; ``mask`` stays None.
+    """
+
+    depthwise = False
+    windowed = False
+
+
+def gabor_spread(sigma: Sequence[float]) -> list[float]:
+    """Return how far from lag zero a fresh network's Gabor centres lie, for a window's σ."""
+    return [_SPREAD_IN_SIGMA * abs(s) for s in sigma]
+
+
+# The bounds decide shapes, so they must be known on the host. Outside of compiled graphs, which
+# would otherwise be specialised to every new value of σ instead of to its bucket.
+@torch.compiler.disable
+def read_reaches(
+    layers: Sequence[AbstractContinuousConv], spacing: Sequence[float]
+) -> list[tuple[int, ...]]:
+    """Return `AbstractContinuousConv.reach` of several layers with a single host read."""
+    masks = [layer.mask for layer in layers if layer.mask is not None]
+    extents = iter(torch.stack([m.extent() for m in masks]).tolist() if masks else [])
+    result = []
+    for layer in layers:
+        window = [math.inf] * layer.dim if layer.mask is None else next(extents)
+        result.append(
+            tuple(
+                _reach(extent, k, s, causal=layer.causal)
+                for extent, k, s in zip(window, layer.kernel_size, spacing, strict=True)
+            )
+        )
+    return result
+
+
+def _reach(extent: float, kernel_size: int, spacing: float, *, causal: bool) -> int:
+    most = grids.furthest_offset(kernel_size, causal=causal)
+    limit = grids.samples_within(most, spacing)
+    # The direct neighbours are always kept. `not <` is true for a NaN as well.
+    window = max(extent / grids.step_in_coordinates(kernel_size), 1.0)
+    if not window < most:
+        return limit
+    return min(grids.bucket(grids.samples_within(window, spacing)), limit)
+
+
+def check_size(size: Sequence[int]) -> tuple[int, ...]:
+    """Return a signal's training size as a tuple of positive integers."""
+    if isinstance(size, int) or not all(isinstance(n, int) and n > 0 for n in size) or not size:
+        raise ValueError(
+            f"size must be a tuple of positive integers, one per axis of the signal, such as "
+            f"(784,) or (32, 32); got {size!r}"
+        )
+    return tuple(size)
+
+
+def check_signal(x: Tensor, channels: int, dim: int, weight: Tensor) -> None:
+    """Refuse a signal that does not fit a layer with the given weights."""
+    check_dtype(x, "x")
+    if x.ndim != dim + 2 or x.shape[1] != channels:
+        axes = ", ".join("SHWTUV"[0] + (str(d + 1) if dim > 1 else "") for d in range(dim))
+        raise ValueError(
+            f"x must have shape (B, {channels}, {axes}): {channels} channel(s) and {dim} "
+            f"axis/axes, got {tuple(x.shape)}"
+        )
+    if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
+        raise TypeError(
+            f"x is {x.dtype} but the layer's parameters are {weight.dtype}; cast x, or the "
+            "module with .double() or .float()"
+        )

@@ -1,0 +1,91 @@
+"""Initialisation of kernel networks for their purpose: being a convolution kernel.
+
+§3 "Proper initialization": a convolution keeps the variance of white noise, Var(y) = Var(x),
+when the energy Σk² of the kernel of each output channel is 1.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from ccnn.nn.kernels.base import AbstractKernelNet
+from ccnn.nn.masks import GaussianMask
+from ccnn.ops.grids import nyquist
+
+Init = Literal["energy", "authors", "none"]
+INITS = ("energy", "authors", "none")
+
+
+@torch.no_grad()
+def limit_band_(net: AbstractKernelNet, kernel_size: Sequence[int]) -> None:
+    """Scale the initial frequencies so that they sum to ``band`` times Nyquist on every axis.
+
+    Above Nyquist a kernel is white noise on the training grid and has unrelated values on any
+    other. |w| summed ≤ band · π (K - 1)/2.
+    """
+    highest = net.frequencies()
+    limit = torch.tensor([net.band * nyquist(k) for k in kernel_size], dtype=highest.dtype)
+    if (highest > 0).all():
+        net.scale_frequencies_(limit.to(highest.device) / highest)
+
+
+@torch.no_grad()
+def match_energy_(net: AbstractKernelNet, kernel: Tensor, *, gain: float) -> None:
+    """Re-weight the last layer so that each output channel's kernel has Σk² = gain².
+
+    Exact for any window, any cropping and any network, because the kernel is measured.
+
+    Parameters
+    ----------
+    net
+        The network that made the kernel.
+    kernel
+        What it makes now: (C, *K) or (C_out, C_in, *K).
+    gain
+        1 keeps the variance.
+    """
+    rows = kernel.flatten(start_dim=1)
+    energy = rows.double().square().sum(dim=1)
+    # A network of sines is zero at lag zero, so a kernel of one tap can only be a constant.
+    silent = energy < 1e-12
+    factor = torch.where(silent, 1.0, gain / energy.clamp(min=1e-12).sqrt())
+    factor = factor.repeat_interleave(net.out_channels // len(rows)).to(net.last.weight.dtype)
+    net.last.weight.mul_(factor[:, None])
+    net.last.bias.mul_(factor)
+    if silent.any():
+        taps = rows.shape[1]
+        rows_silent = silent.repeat_interleave(net.out_channels // len(rows))
+        net.last.bias[rows_silent] = gain / math.sqrt(taps)
+
+
+@torch.no_grad()
+def reweight_like_authors_(
+    net: AbstractKernelNet,
+    mask: GaussianMask | None,
+    kernel_size: Sequence[int],
+    *,
+    fan_in: int,
+    causal: bool,
+) -> None:
+    """Divide the last layer by √(in_channels · kernel_size), as the reference implementation.
+
+    It counts the taps that its cropping leaves and neglects the window's attenuation, so that
+    Σk² is about 0.35 in 1-D and 0.12 in 2-D instead of 1.
+    """
+    taps = 1
+    for d, k in enumerate(kernel_size):
+        taps *= k if mask is None else authors_taps(k, float(mask.radius()[d]), causal=causal)
+    net.last.weight.div_(math.sqrt(fan_in * taps))
+
+
+def authors_taps(kernel_size: int, radius: float, *, causal: bool) -> int:
+    """Return how many taps the reference implementation keeps for a window of a given radius."""
+    if radius >= (2 if causal else 1):
+        return kernel_size
+    step = 2 / max(kernel_size - 1, 1)
+    if causal:
+        return kernel_size - math.floor((2 - radius) / step)
+    return 2 * math.ceil(radius / step + 1e-8) - 1

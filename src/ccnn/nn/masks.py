@@ -1,0 +1,116 @@
+"""Windows on continuous kernels, whose width is the learned size of the kernel."""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from ccnn.nn.kernels.base import per_axis
+
+# Keeps c/σ finite for σ = 0, and is below the σ of one sample even for a kernel of a million.
+_EPSILON = 1e-6
+
+# The coordinate of a neighbour and the bound it is compared with are rounded apart.
+_SLACK = 1 + 1e-5
+
+
+class GaussianMask(nn.Module):
+    """A Gaussian window whose width is learned.
+
+    w(c) = Π_d exp(-½ (c_d - μ_d)² / σ_d²), cut to zero on every axis where its factor is below
+    the threshold τ.
+
+    §2.1 "Learning of hyperparameters". Multiplying a kernel by w learns the kernel's size.
+
+    Parameters
+    ----------
+    dim
+        D, the number of coordinates.
+    sigma
+        Initial width, one number or one per axis; 0.075 in most of the paper's tasks.
+    mean
+        The middle of the window, relative to lag zero.
+    learn_mean
+        Whether the middle is learned too (FlexConv does, the CCNN does not).
+    threshold
+        τ, the fraction of the peak below which the window is cut.
+
+    Shapes
+    ------
+    coords : (*K, D), relative to lag zero
+    result : (*K, 1)
+
+    Notes
+    -----
+    The sign of σ does not matter, σ = 0 leaves lag zero alone with finite gradients, and a huge
+    σ is no window.
+    """
+
+    sigma: Tensor
+    mean: Tensor
+
+    def __init__(
+        self,
+        dim: int,
+        *,
+        sigma: float | Sequence[float] = 0.075,
+        mean: float | Sequence[float] = 0.0,
+        learn_mean: bool = False,
+        threshold: float = 0.1,
+    ) -> None:
+        super().__init__()
+        if not 0 < threshold < 1:
+            raise ValueError(f"threshold must lie between 0 and 1, got {threshold}")
+        self.dim = dim
+        self.threshold = threshold
+        self.sigma = nn.Parameter(torch.tensor(per_axis(sigma, dim), dtype=torch.get_default_dtype()))
+        middle = torch.tensor(per_axis(mean, dim), dtype=torch.get_default_dtype())
+        if learn_mean:
+            self.mean = nn.Parameter(middle)
+        else:
+            self.register_buffer("mean", middle)
+
+    def forward(self, coords: Tensor, *, keep: Sequence[float] | None = None) -> Tensor:
+        """(*K, D) -> (*K, 1); coordinates within ``keep`` of lag zero, per axis, are never cut."""
+        factors = [
+            self._factor(coords[..., d], d, 0.0 if keep is None else keep[d])
+            for d in range(self.dim)
+        ]
+        return torch.stack(factors, dim=-1).prod(dim=-1, keepdim=True)
+
+    def on_grid(self, axes: Sequence[Tensor], *, keep: Sequence[float] | None = None) -> Tensor:
+        """As forward on the grid spanned by the axes: (*K, 1)."""
+        window = torch.ones((), dtype=self.sigma.dtype, device=self.sigma.device)
+        for d, axis in enumerate(axes):
+            window = window.unsqueeze(-1) * self._factor(axis, d, 0.0 if keep is None else keep[d])
+        return window.unsqueeze(-1)
+
+    def _factor(self, coord: Tensor, d: int, keep: float) -> Tensor:
+        distance = coord - self.mean[d]
+        # hypot, because σ² would overflow or vanish long before σ does.
+        width = torch.hypot(self.sigma[d], self.sigma.new_tensor(_EPSILON))
+        value = torch.exp(-0.5 * (distance / width).square())
+        with torch.no_grad():
+            inside = (distance.abs() <= self.radius()[d]) | (coord.abs() <= keep * _SLACK)
+        return torch.where(inside, value, torch.zeros_like(value))
+
+    def radius(self) -> Tensor:
+        """Return the distance from the mean at which the window falls to τ, (D,), no gradient."""
+        return self.sigma.detach().abs() * math.sqrt(-2 * math.log(self.threshold))
+
+    def extent(self) -> Tensor:
+        """Return the distance from lag zero beyond which the window is cut, (D,), no gradient."""
+        return self.mean.detach().abs() + self.radius()
+
+    def extra_repr(self) -> str:
+        """Return the settings shown by ``print``."""
+        return f"dim={self.dim}, sigma={[round(s, 4) for s in self.sigma.tolist()]}"
+
+
+def default_sigma(kernel_size: int) -> float:
+    """Return the width a kernel of K samples starts with: 0.075, but at least one sample.
+
+    A narrower window would start as a single tap, whose σ gets no gradient.
+    """
+    return max(0.075, 2.0 / max(kernel_size - 1, 1))
