@@ -1,0 +1,9 @@
+"""One convolutional network for signals of any length, resolution and dimension."""
+
+from ccnn import models, nn, ops
+from ccnn.domain import Grid
+from ccnn.models import CCNN, create_model, list_models
+
+__version__ = "0.1.0"
+
+__all__ = ["CCNN", "Grid", "create_model", "list_models", "models", "nn", "ops"]

@@ -1,0 +1,233 @@
+"""The Continuous CNN: one network for signals of any length, resolution and dimension."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ccnn.domain import Grid
+from ccnn.models.names import pick
+from ccnn.nn.block import ResidualBlock
+from ccnn.nn.conv import (
+    SeparableFlexConv,
+    check_signal,
+    check_size,
+    gabor_spread,
+    read_reaches,
+)
+from ccnn.nn.dropout import ChannelDropout
+from ccnn.nn.init import Init
+from ccnn.nn.kernels import KERNELS, MLP, AbstractKernelNet, GaborNet, MAGNet
+from ccnn.nn.kernels.base import Omega
+from ccnn.nn.masks import GaussianMask, default_sigma
+from ccnn.nn.norm import BatchNorm
+from ccnn.nn.pointwise import Pointwise
+from ccnn.nn.pool import last_position, mean_over_positions
+from ccnn.ops.grids import KernelSize, resolve_kernel_size
+
+Head = Literal["pool", "last", "none"]
+HEADS = ("pool", "last", "none")
+DropoutKind = Literal["channel", "element"]
+DROPOUT_KINDS = ("channel", "element")
+
+
+class CCNN(nn.Module):
+    """A residual network of depthwise-separable continuous convolutions (§3, Fig. 2).
+
+    Parameters
+    ----------
+    in_channels, out_channels
+        Channels of the signal; classes, or targets.
+    size
+        The training size of the signal, one number per axis; its length is D.
+    blocks, channels
+        The number of residual blocks and their width; 4 and 140, or 6 and 380, in the paper.
+    kernel_channels, kernel_layers
+        Width and depth of the kernel networks.
+    omega_0
+        Prior on the kernels' frequencies; ``"auto"`` fits them to the grid (see ``band``).
+    mask_sigma
+        Initial width of the windows, one number or one per axis; None is
+        max(0.075, 2/(K-1)).
+    kernel_size
+        ``"same"``, ``"full"``, or odd integers.
+    causal
+        Whether output t sees inputs up to and including t only. D = 1.
+    dropout, dropout_in
+        Dropout rates in the blocks and on the input.
+    head
+        ``"pool"`` (mean over valid positions), ``"last"`` (the last valid position, D = 1) or
+        ``"none"`` (an output at every position; zero where there is no sample).
+    embedding
+        The number of symbols where x holds integers instead of channels; each becomes a
+        learned vector of ``in_channels`` numbers.
+    dropout_kind
+        Whether dropout in the blocks zeroes whole channels or elements.
+    kernel
+        The name of the kernel network in ``ccnn.nn.KERNELS``.
+    band
+        With ``omega_0="auto"``, the fraction of Nyquist that the initial kernels may reach.
+    init
+        How kernel networks are initialised: ``"energy"``, ``"authors"`` or ``"none"``.
+
+    Shapes
+    ------
+    x : (B, C_in, *S), or (B, *S) integers with an embedding
+    result : (B, C_out), or (B, C_out, *S) with ``head="none"``
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        size: Sequence[int],
+        *,
+        blocks: int = 4,
+        channels: int = 140,
+        kernel_channels: int = 32,
+        kernel_layers: int = 3,
+        omega_0: Omega = "auto",
+        mask_sigma: float | Sequence[float] | None = None,
+        kernel_size: KernelSize = "same",
+        causal: bool = False,
+        dropout: float = 0.0,
+        dropout_in: float = 0.0,
+        head: Head = "pool",
+        embedding: int | None = None,
+        dropout_kind: DropoutKind = "channel",
+        kernel: str = "MAGNet",
+        band: float = 1.0,
+        init: Init = "energy",
+    ) -> None:
+        # Everything needed to build this network again, ready for JSON (`ccnn.save`).
+        arguments = {k: v for k, v in locals().items() if k not in ("self", "__class__")}
+        super().__init__()
+        self.arguments = arguments
+        self.size = check_size(size)
+        _check_arguments(arguments, len(self.size))
+        self.in_channels = in_channels
+        self.out_channels = out_channels
+        self.head = head
+
+        def conv(before: int, after: int) -> SeparableFlexConv:
+            kernel_sizes = resolve_kernel_size(self.size, kernel_size, causal=causal)
+            sigma = [default_sigma(k) for k in kernel_sizes] if mask_sigma is None else mask_sigma
+            mask = GaussianMask(len(self.size), sigma=sigma)
+            network = _kernel_network(
+                pick(kernel, KERNELS, "kernel"),
+                before,
+                hidden=kernel_channels,
+                layers=kernel_layers,
+                omega_0=omega_0,
+                band=band,
+                sigma=mask.sigma.tolist(),
+                causal=causal,
+            )
+            return SeparableFlexConv(
+                before,
+                after,
+                size=self.size,
+                kernel_size=kernel_size,
+                kernel=network,
+                mask=mask,
+                causal=causal,
+                init=init,
+            )
+
+        self.embedding = None if embedding is None else nn.Embedding(embedding, in_channels)
+        self.dropout_in = nn.Dropout(dropout_in)
+        self.stem = conv(in_channels, channels)
+        self.stem_norm = BatchNorm(channels)
+        self.blocks = nn.ModuleList(
+            ResidualBlock(
+                conv(channels, channels),
+                ChannelDropout(dropout) if dropout_kind == "channel" else nn.Dropout(dropout),
+            )
+            for _ in range(blocks)
+        )
+        self.norm = BatchNorm(channels)
+        self.output = Pointwise(channels, out_channels)
+
+    def forward(self, x: Tensor, domain: Grid | None = None) -> Tensor:
+        """(B, C_in, *S) -> (B, C_out), or (B, C_out, *S) with ``head="none"``."""
+        x = self._embed(x)
+        check_signal(x, self.in_channels, len(self.size), self.output.weight)
+        grid = (Grid() if domain is None else domain).on(x)
+        # The windows of all layers in one host read, before any of the work.
+        reaches = read_reaches(self.convolutions(), grid.spacings(len(self.size)))
+        if grid.mask is not None:
+            x = torch.where(grid.mask, x, 0.0)
+        x = self.stem(self.dropout_in(x), grid, reach=reaches[0])
+        x = F.gelu(self.stem_norm(x, grid.mask))
+        for block, reach in zip(self.blocks, reaches[1:], strict=True):
+            x = block(x, grid, reach=reach)
+        return self._head(self.norm(x, grid.mask), grid.mask)
+
+    def convolutions(self) -> list[SeparableFlexConv]:
+        """Return the stem's convolution and those of the blocks, in order."""
+        blocks = [block for block in self.blocks if isinstance(block, ResidualBlock)]
+        return [self.stem, *(block.conv for block in blocks)]
+
+    def _embed(self, x: Tensor) -> Tensor:
+        if self.embedding is None:
+            return x
+        if x.dtype not in (torch.int32, torch.int64):
+            raise TypeError(
+                f"x is {x.dtype}, but a network with an embedding reads symbols: expected int64"
+            )
+        if x.ndim != len(self.size) + 1:
+            raise ValueError(
+                f"x must have shape (B, *S) with {len(self.size)} axis/axes S of symbols, "
+                f"got {tuple(x.shape)}"
+            )
+        vectors: Tensor = self.embedding(x)
+        return vectors.movedim(-1, 1)
+
+    def _head(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        if self.head == "none":
+            y: Tensor = self.output(x)
+            return y if mask is None else torch.where(mask, y, 0.0)
+        pool = mean_over_positions if self.head == "pool" else last_position
+        logits: Tensor = self.output(pool(x, mask).unsqueeze(-1))
+        return logits.squeeze(-1)
+
+
+def _kernel_network(
+    kind: type[AbstractKernelNet],
+    out_channels: int,
+    *,
+    hidden: int,
+    layers: int,
+    omega_0: Omega,
+    band: float,
+    sigma: list[float],
+    causal: bool,
+) -> AbstractKernelNet:
+    """Build a kernel network of a given kind with the arguments that kind knows."""
+    dim = len(sigma)
+    if issubclass(kind, MLP):
+        return kind(dim, out_channels, hidden=hidden, layers=layers)
+    common = {"hidden": hidden, "layers": layers, "omega_0": omega_0, "band": band}
+    if issubclass(kind, MAGNet | GaborNet):
+        common |= {"spread": gabor_spread(sigma), "causal": causal}
+    return kind(dim, out_channels, **common)
+
+
+def _check_arguments(arguments: dict[str, object], dim: int) -> None:
+    for name in ("in_channels", "out_channels", "blocks", "channels", "kernel_channels"):
+        value = arguments[name]
+        if not isinstance(value, int) or value < 1:
+            raise ValueError(f"{name} must be a positive integer, got {value!r}")
+    for name in ("dropout", "dropout_in"):
+        value = arguments[name]
+        if not isinstance(value, int | float) or not 0 <= value < 1:
+            raise ValueError(f"{name} must be a rate in [0, 1), got {value!r}")
+    for name, choices in {"head": HEADS, "dropout_kind": DROPOUT_KINDS}.items():
+        if arguments[name] not in choices:
+            raise ValueError(
+                f"{name} is {arguments[name]!r}; expected one of {', '.join(choices)}"
+            )
+    if arguments["head"] == "last" and dim != 1:
+        raise ValueError(f'head="last" needs one axis (D = 1), but size has {dim}')
