@@ -3,7 +3,8 @@
 from ccnn import models, nn, ops
 from ccnn.domain import Grid
 from ccnn.models import CCNN, create_model, list_models
+from ccnn.saving import load, save
 
 __version__ = "0.1.0"
 
-__all__ = ["CCNN", "Grid", "create_model", "list_models", "models", "nn", "ops"]
+__all__ = ["CCNN", "Grid", "create_model", "list_models", "load", "models", "nn", "ops", "save"]

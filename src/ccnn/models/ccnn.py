@@ -1,7 +1,7 @@
 """The Continuous CNN: one network for signals of any length, resolution and dimension."""
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -209,10 +209,15 @@ def _kernel_network(
     dim = len(sigma)
     if issubclass(kind, MLP):
         return kind(dim, out_channels, hidden=hidden, layers=layers)
-    common = {"hidden": hidden, "layers": layers, "omega_0": omega_0, "band": band}
+    settings: dict[str, Any] = {
+        "hidden": hidden,
+        "layers": layers,
+        "omega_0": omega_0,
+        "band": band,
+    }
     if issubclass(kind, MAGNet | GaborNet):
-        common |= {"spread": gabor_spread(sigma), "causal": causal}
-    return kind(dim, out_channels, **common)
+        settings |= {"spread": gabor_spread(sigma), "causal": causal}
+    return kind(dim, out_channels, **settings)
 
 
 def _check_arguments(arguments: dict[str, object], dim: int) -> None:
@@ -226,8 +231,6 @@ def _check_arguments(arguments: dict[str, object], dim: int) -> None:
             raise ValueError(f"{name} must be a rate in [0, 1), got {value!r}")
     for name, choices in {"head": HEADS, "dropout_kind": DROPOUT_KINDS}.items():
         if arguments[name] not in choices:
-            raise ValueError(
-                f"{name} is {arguments[name]!r}; expected one of {', '.join(choices)}"
-            )
+            raise ValueError(f"{name} is {arguments[name]!r}; expected one of {', '.join(choices)}")
     if arguments["head"] == "last" and dim != 1:
         raise ValueError(f'head="last" needs one axis (D = 1), but size has {dim}')

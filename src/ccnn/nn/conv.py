@@ -139,7 +139,8 @@ class AbstractContinuousConv(nn.Module, abc.ABC):
 
     def reach(self, spacing: Sequence[float]) -> tuple[int, ...]:
         """Return the furthest offset that is sampled on each axis, in current samples."""
-        return read_reaches([self], spacing)[0]
+        reach: tuple[int, ...] = read_reaches([self], spacing)[0]
+        return reach
 
     def sampled_kernel(
         self, spacing: float | Sequence[float] = 1.0, *, reach: Sequence[int] | None = None
@@ -170,7 +171,7 @@ class AbstractContinuousConv(nn.Module, abc.ABC):
             kernel = values.movedim(-1, 0) * math.prod(spacings)  # (kernel_count, *K)
         if self.depthwise:
             return kernel
-        return kernel.unflatten(0, (self.out_channels, self.in_channels))
+        return kernel.reshape(self.out_channels, self.in_channels, *kernel.shape[1:])
 
     def _cast(self, axis: Tensor) -> Tensor:
         weight = self.kernel.last.weight
@@ -244,7 +245,7 @@ def gabor_spread(sigma: Sequence[float]) -> list[float]:
 
 # The bounds decide shapes, so they must be known on the host. Outside of compiled graphs, which
 # would otherwise be specialised to every new value of σ instead of to its bucket.
-@torch.compiler.disable
+@torch.compiler.disable  # type: ignore[untyped-decorator]  # torch does not type it
 def read_reaches(
     layers: Sequence[AbstractContinuousConv], spacing: Sequence[float]
 ) -> list[tuple[int, ...]]:

@@ -64,7 +64,9 @@ class GaussianMask(nn.Module):
             raise ValueError(f"threshold must lie between 0 and 1, got {threshold}")
         self.dim = dim
         self.threshold = threshold
-        self.sigma = nn.Parameter(torch.tensor(per_axis(sigma, dim), dtype=torch.get_default_dtype()))
+        self.sigma = nn.Parameter(
+            torch.tensor(per_axis(sigma, dim), dtype=torch.get_default_dtype())
+        )
         middle = torch.tensor(per_axis(mean, dim), dtype=torch.get_default_dtype())
         if learn_mean:
             self.mean = nn.Parameter(middle)

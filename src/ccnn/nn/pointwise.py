@@ -26,7 +26,7 @@ class Pointwise(nn.Module):
         # One batched product in this layout; Conv1d is three times slower on a CPU.
         flat = x.flatten(start_dim=2)
         y = torch.bmm(self.weight.expand(len(x), -1, -1), flat) + self.bias[:, None]
-        return y.unflatten(2, x.shape[2:])
+        return y.view(*y.shape[:2], *x.shape[2:])
 
     def extra_repr(self) -> str:
         """Return the settings shown by ``print``."""

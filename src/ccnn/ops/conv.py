@@ -87,9 +87,7 @@ def _is_smooth(n: int) -> bool:
     return n == 1
 
 
-def _crop(
-    kernel: Tensor, signal: Sequence[int], *, causal: bool
-) -> tuple[Tensor, tuple[int, ...]]:
+def _crop(kernel: Tensor, signal: Sequence[int], *, causal: bool) -> tuple[Tensor, tuple[int, ...]]:
     """Drop the lags |δ| ≥ S, which meet no sample; return the kernel and its origin."""
     origins = []
     for axis, length in enumerate(signal, start=-len(signal)):
@@ -121,7 +119,7 @@ def _fft(x: Tensor, kernel: Tensor, origin: Sequence[int]) -> Tensor:
         product = torch.einsum("bi...,oi...->bo...", spectrum, transfer)
     else:
         product = spectrum * transfer
-    y = torch.fft.irfftn(product, s=lengths, dim=axes)
+    y: Tensor = torch.fft.irfftn(product, s=lengths, dim=axes)
     for axis, start, length in zip(axes, starts, signal, strict=True):
         y = y.narrow(axis, start, length)
     return y
@@ -159,7 +157,7 @@ def _valid(x: Tensor, weight: Tensor, groups: int) -> Tensor:
         y = _valid(slab, weight[:, :, k], groups)
         total = y if total is None else total + y
     assert total is not None
-    return total.unflatten(0, (x.shape[0], count)).transpose(1, 2)
+    return total.view(x.shape[0], count, *total.shape[1:]).transpose(1, 2)
 
 
 def _check(x: Tensor, kernel: Tensor, *, causal: bool, method: str) -> None:
@@ -176,8 +174,8 @@ def _check(x: Tensor, kernel: Tensor, *, causal: bool, method: str) -> None:
         raise TypeError(f"x is {x.dtype} but kernel is {kernel.dtype}; cast one of them")
     if kernel.ndim not in (x.ndim - 1, x.ndim):
         raise ValueError(
-            f"kernel must have shape (C, *K) or (C_out, C_in, *K) with {x.ndim - 2} axes K for x of "
-            f"shape {tuple(x.shape)}, got {tuple(kernel.shape)}"
+            f"kernel must have shape (C, *K) or (C_out, C_in, *K) with {x.ndim - 2} axes K for x "
+            f"of shape {tuple(x.shape)}, got {tuple(kernel.shape)}"
         )
     channels = kernel.shape[1] if kernel.ndim == x.ndim else kernel.shape[0]
     if channels != x.shape[1]:
@@ -204,7 +202,7 @@ def check_dtype(x: Tensor, name: str) -> None:
         if torch.is_autocast_enabled(x.device.type):
             return
         raise TypeError(
-            f"{name} is {x.dtype}, in which FFTs and kernels lose their accuracy; pass float32 and, "
-            "for speed, wrap the call in torch.autocast"
+            f"{name} is {x.dtype}, in which FFTs and kernels lose their accuracy; pass float32 "
+            "and, for speed, wrap the call in torch.autocast"
         )
     raise TypeError(f"{name} is {x.dtype}; expected torch.float32 or torch.float64")

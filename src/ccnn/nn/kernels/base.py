@@ -63,7 +63,7 @@ class AbstractKernelNet(nn.Module, abc.ABC):
         The same as ``forward(coordinate_grid(axes))``; a network that separates over the axes
         is faster here.
         """
-        return self(coordinate_grid(axes))
+        return self.forward(coordinate_grid(axes))
 
     def frequencies(self) -> Tensor:
         """Return the highest angular frequency on each axis, in rad per unit coordinate: (D,).

@@ -1,5 +1,7 @@
 """A plain multi-layer perceptron: the smoothest kernel network, with no notion of frequency."""
 
+import itertools
+
 from torch import Tensor, nn
 
 from ccnn.nn.kernels.base import AbstractKernelNet, linear
@@ -49,6 +51,6 @@ def trunk(in_features: int, hidden: int, layers: int) -> nn.Sequential:
     """Return ``layers`` times linear and GELU."""
     widths = [in_features] + [hidden] * layers
     modules: list[nn.Module] = []
-    for before, after in zip(widths, widths[1:], strict=False):
+    for before, after in itertools.pairwise(widths):
         modules += [linear(before, after, gain=_GAIN), nn.GELU()]
     return nn.Sequential(*modules)

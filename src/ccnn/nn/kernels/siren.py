@@ -4,6 +4,8 @@ Sitzmann et al. 2020, Implicit neural representations with periodic activation f
 (https://arxiv.org/abs/2006.09661).
 """
 
+import itertools
+
 import torch
 from torch import Tensor, nn
 
@@ -46,7 +48,7 @@ class SIREN(AbstractKernelNet):
         self.multiplier = _DEFAULT_OMEGA if isinstance(omega_0, str) else float(omega_0)
         widths = [dim] + [hidden] * (layers - 1)
         self.sines = nn.ModuleList()
-        for i, (before, after) in enumerate(zip(widths, widths[1:], strict=False)):
+        for i, (before, after) in enumerate(itertools.pairwise(widths)):
             layer = nn.Linear(before, after)
             bound = 1 / dim if i == 0 else (6 / hidden) ** 0.5 / self.multiplier
             nn.init.uniform_(layer.weight, -bound, bound)
