@@ -6,8 +6,7 @@ resolution, unequal lengths and missing samples is in here and in nothing else.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Self
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -55,8 +54,8 @@ class Grid:
         if isinstance(self.spacing, Sequence):
             if len(self.spacing) != dim:
                 raise ValueError(
-                    f"spacing has {len(self.spacing)} entries {tuple(self.spacing)}, but the signal "
-                    f"has {dim} axes; expected one number, or one per axis"
+                    f"spacing has {len(self.spacing)} entries {tuple(self.spacing)}, but the "
+                    f"signal has {dim} axes; expected one number, or one per axis"
                 )
             return tuple(float(s) for s in self.spacing)
         return (float(self.spacing),) * dim
@@ -67,7 +66,7 @@ class Grid:
         Raises where the two do not fit. Laying it twice changes nothing.
         """
         shape = (x.shape[0], 1, *x.shape[2:])
-        mask = self.mask
+        spacings, mask = self.spacings(x.ndim - 2), self.mask
         if mask is not None and mask.shape != shape:
             if mask.shape != shape[:1] + shape[2:]:
                 raise ValueError(
@@ -81,11 +80,19 @@ class Grid:
             raise ValueError(
                 f"mask is on {mask.device} but x on {x.device}; move it with grid.to({x.device})"
             )
-        return replace(self, spacing=self.spacings(x.ndim - 2), mask=mask, lengths=None)
+        return _grid(spacings, mask)
 
-    def to(self, device: torch.device | str) -> Self:
+    def to(self, device: torch.device | str) -> "Grid":
         """Return the same grid with its mask on another device."""
-        return self if self.mask is None else replace(self, mask=self.mask.to(device))
+        return self if self.mask is None else _grid(self.spacing, self.mask.to(device))
+
+
+def _grid(spacing: float | Sequence[float], mask: Tensor | None) -> Grid:
+    """Make a grid of what has been checked before; looking at a mask waits for its device."""
+    grid = object.__new__(Grid)
+    for name, value in {"spacing": spacing, "mask": mask, "lengths": None}.items():
+        object.__setattr__(grid, name, value)
+    return grid
 
 
 def _check_spacing(spacing: float | Sequence[float]) -> None:
@@ -115,7 +122,7 @@ def _check_mask(mask: Tensor) -> None:
 
 def _host_lengths(lengths: Lengths) -> Tensor:
     result = torch.as_tensor(lengths, device="cpu")
-    if result.dtype.is_floating_point or result.dtype in (torch.bool, torch.complex64):
+    if result.is_floating_point() or result.is_complex() or result.dtype == torch.bool:
         raise TypeError(f"lengths must be integers, got {result.dtype}")
     if result.ndim not in (1, 2):
         raise ValueError(f"lengths must have shape (B,) or (B, D), got {tuple(result.shape)}")

@@ -12,7 +12,7 @@ from ccnn.nn.pointwise import Pointwise
 
 
 class ResidualBlock(nn.Module):
-    """y = x + GELU(W · Dropout(GELU(Conv(Norm(x)))) + b)
+    """The pre-norm residual block: y = x + GELU(W · Dropout(GELU(Conv(Norm(x)))) + b).
 
     §3 "An improved residual block", Fig. 2: pre-norm, one convolution, no activation on the
     shortcut.

@@ -45,6 +45,8 @@ class BatchNorm(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """(B, C, *S) -> (B, C, *S)."""
+        if mask is not None:
+            x = torch.where(mask, x, 0.0)  # 0 · NaN would reach the gradients
         if not self.training or (mask is None and not _is_distributed()):
             if self.training:
                 self.num_batches_tracked.add_(1)
@@ -62,7 +64,8 @@ class BatchNorm(nn.Module):
         self._track(mean, var, count)
         shape = (1, -1) + (1,) * (x.ndim - 2)
         scale = self.weight * torch.rsqrt(var + self.eps)
-        return x * scale.view(shape) + (self.bias - mean * scale).view(shape)
+        y = x * scale.view(shape) + (self.bias - mean * scale).view(shape)
+        return y.to(x.dtype)
 
     @torch.no_grad()
     def _track(self, mean: Tensor, var: Tensor, count: Tensor) -> None:

@@ -9,7 +9,10 @@ def mean_over_positions(x: Tensor, mask: Tensor | None = None) -> Tensor:
     if mask is None:
         return x.flatten(start_dim=2).mean(dim=-1)
     count = mask.flatten(start_dim=2).sum(dim=-1)  # (B, 1)
-    return torch.where(mask, x, 0.0).flatten(start_dim=2).sum(dim=-1) / count
+    # A sum in half precision overflows where its mean does not.
+    wide = torch.float32 if x.dtype in (torch.float16, torch.bfloat16) else x.dtype
+    total = torch.where(mask, x, 0.0).flatten(start_dim=2).sum(dim=-1, dtype=wide)
+    return (total / count).to(x.dtype)
 
 
 def last_position(x: Tensor, mask: Tensor | None = None) -> Tensor:

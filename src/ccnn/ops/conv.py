@@ -51,13 +51,16 @@ def convolve(x: Tensor, kernel: Tensor, *, causal: bool = False, method: Method 
     device = x.device.type
     if torch.is_autocast_enabled(device):
         with torch.autocast(device, enabled=False):
-            y = _convolve(x.float(), kernel.float(), causal=causal, method=method)
+            wide = torch.promote_types(torch.promote_types(x.dtype, kernel.dtype), torch.float32)
+            y = _convolve(x.to(wide), kernel.to(wide), causal=causal, method=method)
         return y.to(x.dtype)
     return _convolve(x, kernel, causal=causal, method=method)
 
 
 def _convolve(x: Tensor, kernel: Tensor, *, causal: bool, method: Method) -> Tensor:
     kernel, origin = _crop(kernel, x.shape[2:], causal=causal)
+    if len(x) == 0:
+        method = "direct"  # no FFT takes an empty batch
     if method == "auto":
         method = choose_method(kernel.shape[2 - x.ndim :])
     return (_direct if method == "direct" else _fft)(x, kernel, origin)
@@ -73,6 +76,8 @@ def good_size(n: int, *, even: bool = False) -> int:
 
     A length with a large prime factor costs an FFT five to fifteen times as much.
     """
+    if n < 1:
+        raise ValueError(f"n must be at least 1, got {n}")
     step = 2 if even else 1
     n = -(-n // step) * step
     while not _is_smooth(n):

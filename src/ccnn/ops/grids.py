@@ -37,11 +37,14 @@ def resolve_kernel_size(
         return tuple(n if causal else n + 1 - n % 2 for n in size)
     if kernel_size == "full":
         return tuple(2 * n - 1 for n in size)
-    if isinstance(kernel_size, str):
+    if isinstance(kernel_size, int):
+        sizes: tuple[int, ...] = (kernel_size,) * len(size)
+    elif isinstance(kernel_size, Sequence) and not isinstance(kernel_size, str):
+        sizes = tuple(kernel_size)
+    else:
         raise ValueError(
             f'kernel_size is {kernel_size!r}; expected "same", "full", an integer or one per axis'
         )
-    sizes = (kernel_size,) * len(size) if isinstance(kernel_size, int) else tuple(kernel_size)
     if len(sizes) != len(size):
         raise ValueError(
             f"kernel_size has {len(sizes)} entries {sizes}, but size {tuple(size)} has {len(size)} "
@@ -96,7 +99,8 @@ def relative_axis(reach: int, kernel_size: int, spacing: float, *, causal: bool)
     result : (2·reach + 1,), or (reach + 1,) where causal
     """
     steps = torch.arange(-reach, 1 if causal else reach + 1, dtype=torch.float64)
-    return steps * (spacing * step_in_coordinates(kernel_size))
+    # In this order an offset that exists at spacing 1 has bit for bit the same coordinate.
+    return (steps * spacing) * step_in_coordinates(kernel_size)
 
 
 def step_in_coordinates(kernel_size: int) -> float:
