@@ -18,9 +18,9 @@ from ccnn.nn.conv import (
     read_reaches,
 )
 from ccnn.nn.dropout import ChannelDropout
-from ccnn.nn.init import Init
+from ccnn.nn.init import Init, scale_branches_
 from ccnn.nn.kernels import KERNELS, MLP, AbstractKernelNet, GaborNet, MAGNet
-from ccnn.nn.kernels.base import Omega
+from ccnn.nn.kernels.base import Omega, per_axis
 from ccnn.nn.masks import GaussianMask, default_sigma
 from ccnn.nn.norm import BatchNorm
 from ccnn.nn.pointwise import Pointwise
@@ -113,7 +113,9 @@ class CCNN(nn.Module):
 
         def conv(before: int, after: int) -> SeparableFlexConv:
             kernel_sizes = resolve_kernel_size(self.size, kernel_size, causal=causal)
-            sigma = [default_sigma(k) for k in kernel_sizes] if mask_sigma is None else mask_sigma
+            sigma = [default_sigma(k) for k in kernel_sizes]
+            if mask_sigma is not None:
+                sigma = list(per_axis(mask_sigma, len(self.size), "mask_sigma"))
             mask = GaussianMask(len(self.size), sigma=sigma)
             network = _kernel_network(
                 pick(kernel, KERNELS, "kernel"),
@@ -149,12 +151,16 @@ class CCNN(nn.Module):
         )
         self.norm = BatchNorm(channels)
         self.output = Pointwise(channels, out_channels)
+        if init == "energy":
+            scale_branches_([block.linear for block in self._residual_blocks()])
 
     def forward(self, x: Tensor, domain: Grid | None = None) -> Tensor:
         """(B, C_in, *S) -> (B, C_out), or (B, C_out, *S) with ``head="none"``."""
-        x = self._embed(x)
+        grid = Grid() if domain is None else domain
+        if self.embedding is not None:
+            x = self._embed(x, self.embedding, grid)
         check_signal(x, self.in_channels, len(self.size), self.output.weight)
-        grid = (Grid() if domain is None else domain).on(x)
+        grid = grid.on(x)
         # The windows of all layers in one host read, before any of the work.
         reaches = read_reaches(self.convolutions(), grid.spacings(len(self.size)))
         if grid.mask is not None:
@@ -167,12 +173,13 @@ class CCNN(nn.Module):
 
     def convolutions(self) -> list[SeparableFlexConv]:
         """Return the stem's convolution and those of the blocks, in order."""
-        blocks = [block for block in self.blocks if isinstance(block, ResidualBlock)]
-        return [self.stem, *(block.conv for block in blocks)]
+        return [self.stem, *(block.conv for block in self._residual_blocks())]
 
-    def _embed(self, x: Tensor) -> Tensor:
-        if self.embedding is None:
-            return x
+    def _residual_blocks(self) -> list[ResidualBlock]:
+        return [block for block in self.blocks if isinstance(block, ResidualBlock)]
+
+    def _embed(self, x: Tensor, embedding: nn.Embedding, grid: Grid) -> Tensor:
+        """(B, *S) symbols -> (B, C_in, *S)."""
         if x.dtype not in (torch.int32, torch.int64):
             raise TypeError(
                 f"x is {x.dtype}, but a network with an embedding reads symbols: expected int64"
@@ -182,7 +189,17 @@ class CCNN(nn.Module):
                 f"x must have shape (B, *S) with {len(self.size)} axis/axes S of symbols, "
                 f"got {tuple(x.shape)}"
             )
-        vectors: Tensor = self.embedding(x)
+        mask = grid.on(x.unsqueeze(1)).mask
+        if mask is not None:
+            x = torch.where(mask.squeeze(1), x, 0)  # whatever the padding holds is no symbol
+        if x.device.type == "cpu" and not torch.compiler.is_compiling():
+            low, high = int(x.min()), int(x.max())
+            if low < 0 or high >= embedding.num_embeddings:
+                raise ValueError(
+                    f"x holds symbols from {low} to {high}; the embedding has "
+                    f"{embedding.num_embeddings}, from 0 to {embedding.num_embeddings - 1}"
+                )
+        vectors: Tensor = embedding(x)
         return vectors.movedim(-1, 1)
 
     def _head(self, x: Tensor, mask: Tensor | None) -> Tensor:

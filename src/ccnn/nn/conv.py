@@ -139,8 +139,7 @@ class AbstractContinuousConv(nn.Module, abc.ABC):
 
     def reach(self, spacing: Sequence[float]) -> tuple[int, ...]:
         """Return the furthest offset that is sampled on each axis, in current samples."""
-        reach: tuple[int, ...] = read_reaches([self], spacing)[0]
-        return reach
+        return read_reaches([self], spacing)[0]
 
     def sampled_kernel(
         self, spacing: float | Sequence[float] = 1.0, *, reach: Sequence[int] | None = None
@@ -243,9 +242,6 @@ def gabor_spread(sigma: Sequence[float]) -> list[float]:
     return [_SPREAD_IN_SIGMA * abs(s) for s in sigma]
 
 
-# The bounds decide shapes, so they must be known on the host. Outside of compiled graphs, which
-# would otherwise be specialised to every new value of σ instead of to its bucket.
-@torch.compiler.disable  # type: ignore[untyped-decorator]  # torch does not type it
 def read_reaches(
     layers: Sequence[AbstractContinuousConv], spacing: Sequence[float]
 ) -> list[tuple[int, ...]]:
@@ -262,6 +258,12 @@ def read_reaches(
             )
         )
     return result
+
+
+# The bounds decide shapes, so they must be known on the host; a compiled graph would be made anew
+# for every value of σ instead of for its bucket. This is the mark that torch.compiler.disable
+# sets; calling it would import torch's compiler with us, as long as importing torch takes.
+read_reaches._torchdynamo_disable = True  # type: ignore[attr-defined]
 
 
 def _reach(extent: float, kernel_size: int, spacing: float, *, causal: bool) -> int:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ccnn.nn.kernels.base import AbstractKernelNet
 from ccnn.nn.masks import GaussianMask
+from ccnn.nn.pointwise import Pointwise
 from ccnn.ops.grids import nyquist
 
 Init = Literal["energy", "authors", "none"]
@@ -59,6 +60,17 @@ def match_energy_(net: AbstractKernelNet, kernel: Tensor, *, gain: float) -> Non
         taps = rows.shape[1]
         rows_silent = silent.repeat_interleave(net.out_channels // len(rows))
         net.last.bias[rows_silent] = gain / math.sqrt(taps)
+
+
+@torch.no_grad()
+def scale_branches_(last_maps: Sequence[Pointwise]) -> None:
+    """Divide the last map of each of B residual branches by B.
+
+    Smooth kernels, fed with each other's output, amplify what they have in common, and so their
+    amplitudes add up rather than their variances; B of them then give as much as one.
+    """
+    for linear in last_maps:
+        linear.weight.div_(len(last_maps))
 
 
 @torch.no_grad()

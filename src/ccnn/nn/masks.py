@@ -65,9 +65,9 @@ class GaussianMask(nn.Module):
         self.dim = dim
         self.threshold = threshold
         self.sigma = nn.Parameter(
-            torch.tensor(per_axis(sigma, dim), dtype=torch.get_default_dtype())
+            torch.tensor(per_axis(sigma, dim, "sigma"), dtype=torch.get_default_dtype())
         )
-        middle = torch.tensor(per_axis(mean, dim), dtype=torch.get_default_dtype())
+        middle = torch.tensor(per_axis(mean, dim, "mean"), dtype=torch.get_default_dtype())
         if learn_mean:
             self.mean = nn.Parameter(middle)
         else:

@@ -86,11 +86,11 @@ def initial_omega(omega_0: Omega) -> float:
     return 1.0 if isinstance(omega_0, str) else omega_0
 
 
-def per_axis(value: float | Sequence[float], dim: int) -> tuple[float, ...]:
+def per_axis(value: float | Sequence[float], dim: int, name: str) -> tuple[float, ...]:
     """Return one number per axis from one number for all, or from D of them."""
     values = tuple(value) if isinstance(value, Sequence) else (value,) * dim
     if len(values) != dim:
-        raise ValueError(f"expected one number or {dim}, one per axis, got {value!r}")
+        raise ValueError(f"{name} must be one number or {dim}, one per axis, got {value!r}")
     return values
 
 

@@ -39,7 +39,7 @@ class GaborNet(mfn.AbstractFilterNet):
         spread: float | Sequence[float] = 1.0,
         causal: bool = False,
     ) -> None:
-        spreads = per_axis(spread, dim)
+        spreads = per_axis(spread, dim, "spread")
         scale = mfn.TWO_PI * initial_omega(omega_0)
         filters = []
         for _ in range(layers + 1):

@@ -49,7 +49,7 @@ class MAGNet(mfn.AbstractFilterNet):
         spread: float | Sequence[float] = 1.0,
         causal: bool = False,
     ) -> None:
-        spreads = per_axis(spread, dim)
+        spreads = per_axis(spread, dim, "spread")
         scale = mfn.TWO_PI * initial_omega(omega_0)
         filters = []
         for i in range(layers + 1):

@@ -1,0 +1,60 @@
+"""Draw the figures of the documentation: `.venv/bin/python docs/make_figures.py`."""
+
+import argparse
+from pathlib import Path
+
+import torch
+
+from ccnn import nn, plots
+from ccnn.nn.conv import gabor_spread
+from ccnn.nn.masks import default_sigma
+
+HERE = Path(__file__).resolve().parent / "figures"
+DPI = 90
+
+
+def smnist_layer(omega_0: float | str) -> nn.SeparableFlexConv:
+    """Return a layer as in the paper's network for 784 pixels; the seed is always the same."""
+    torch.manual_seed(0)
+    spread = gabor_spread([default_sigma(784)])
+    kernel = nn.MAGNet(1, 140, omega_0=omega_0, spread=spread, causal=True)
+    return nn.SeparableFlexConv(140, 140, size=(784,), kernel=kernel, causal=True)
+
+
+def spectrum(path: Path) -> None:
+    (ax,) = plots.panels(width=6, height=3.6)
+    for omega_0 in ("auto", 2976.49):
+        plots.plot_spectrum(smnist_layer(omega_0), label=f"omega_0={omega_0!r}", ax=ax)
+    ax.set_title("kernels of 784 samples, before training")
+    plots.save_figure(ax, path, dpi=DPI)
+
+
+def resolutions(path: Path) -> None:
+    torch.manual_seed(0)
+    layer = nn.SeparableFlexConv(4, 4, size=(129,))
+    (ax,) = plots.panels(width=6, height=3.2)
+    plots.plot_resolutions(layer, (0.5, 1.0, 2.0), ax=ax)
+    plots.save_figure(ax, path, dpi=DPI)
+
+
+def dimensions(path: Path) -> None:
+    torch.manual_seed(0)
+    axes = plots.panels(3, width=3.6, height=2.8)
+    for ax, size in zip(axes, ((33,), (33, 33), (33, 33, 33)), strict=True):
+        layer = nn.SeparableFlexConv(4, 4, size=size, mask=nn.GaussianMask(len(size), sigma=0.3))
+        plots.plot_kernel(layer, spacing=0.5, channels=range(3) if len(size) == 1 else 0, ax=ax)
+        ax.set_title(f"{len(size)}-D" + (", middle slice" if len(size) > 2 else ""))
+    plots.save_figure(axes[0], path, dpi=DPI)
+
+
+def main(folder: Path = HERE) -> None:
+    folder.mkdir(exist_ok=True)
+    spectrum(folder / "spectrum.png")
+    resolutions(folder / "resolutions.png")
+    dimensions(folder / "dimensions.png")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=HERE)
+    main(parser.parse_args().out)
