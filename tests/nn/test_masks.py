@@ -250,7 +250,8 @@ def test_the_default_sigma_of_a_small_kernel_learns(cls, dim, kernel_size):
     assert (sigma_gradient(layer).abs() > 1e-3).all()
 
 
-@pytest.mark.parametrize("kernel_size", [3, 5, 7, 9, 11, 13])
+# Not 3: there the neighbours lie 13 σ away, and exp(-89) is nothing in float32.
+@pytest.mark.parametrize("kernel_size", [5, 7, 9, 11, 13])
 @pytest.mark.parametrize("dim", [1, 2])
 def test_a_narrow_sigma_of_a_small_kernel_learns(dim, kernel_size):
     """With σ = 0.075 a centred kernel of 13 samples or fewer is a single tap for the reference."""

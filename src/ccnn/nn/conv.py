@@ -78,11 +78,11 @@ class AbstractContinuousConv(nn.Module, abc.ABC):
             raise ValueError(f"causal needs one axis (D = 1), but size is {self.size}")
         self.causal = causal
         self.kernel_size = grids.resolve_kernel_size(self.size, kernel_size, causal=causal)
-        self.mask = self._default_mask() if mask is None else mask
+        self.mask = self._default_mask() if mask is None else self._checked(mask)
         self.kernel = self._default_kernel() if kernel is None else kernel
         self.bias = nn.Parameter(torch.zeros(in_channels if self.depthwise else out_channels))
         self.mix = Pointwise(in_channels, out_channels) if self.depthwise else None
-        self._check_parts()
+        self._check_kernel()
         self._initialise(init, gain)
 
     @property
@@ -105,20 +105,19 @@ class AbstractContinuousConv(nn.Module, abc.ABC):
             causal=self.causal,
         )
 
-    def _check_parts(self) -> None:
+    def _checked(self, mask: GaussianMask) -> GaussianMask:
+        if not self.windowed:
+            raise ValueError(f"{type(self).__name__} has no window; FlexConv takes a mask")
+        if mask.dim != self.dim:
+            raise ValueError(f"mask has dim={mask.dim}, but size {self.size} needs dim={self.dim}")
+        return mask
+
+    def _check_kernel(self) -> None:
         if self.kernel.dim != self.dim or self.kernel.out_channels != self.kernel_count:
             raise ValueError(
                 f"kernel is a network for dim={self.kernel.dim}, "
                 f"out_channels={self.kernel.out_channels}; this layer, of size {self.size}, needs "
                 f"dim={self.dim}, out_channels={self.kernel_count}"
-            )
-        if self.mask is None:
-            return
-        if not self.windowed:
-            raise ValueError(f"{type(self).__name__} has no window; FlexConv takes a mask")
-        if self.mask.dim != self.dim:
-            raise ValueError(
-                f"mask has dim={self.mask.dim}, but size {self.size} needs dim={self.dim}"
             )
 
     def _initialise(self, init: Init, gain: float) -> None:
@@ -127,7 +126,7 @@ class AbstractContinuousConv(nn.Module, abc.ABC):
         if self.kernel.omega_0 == "auto":
             limit_band_(self.kernel, self.kernel_size)
         if init == "energy":
-            match_energy_(self.kernel, self.sampled_kernel(), gain=gain)
+            match_energy_(self.kernel, self.sampled_kernel, gain=gain)
         elif init == "authors":
             reweight_like_authors_(
                 self.kernel,

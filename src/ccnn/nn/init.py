@@ -5,7 +5,7 @@ when the energy Σk² of the kernel of each output channel is 1.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import torch
@@ -18,6 +18,9 @@ from ccnn.ops.grids import nyquist
 
 Init = Literal["energy", "authors", "none"]
 INITS = ("energy", "authors", "none")
+
+# Far below the energy of any kernel that has a tap away from lag zero.
+_SILENT = 1e-6
 
 
 @torch.no_grad()
@@ -34,7 +37,9 @@ def limit_band_(net: AbstractKernelNet, kernel_size: Sequence[int]) -> None:
 
 
 @torch.no_grad()
-def match_energy_(net: AbstractKernelNet, kernel: Tensor, *, gain: float) -> None:
+def match_energy_(
+    net: AbstractKernelNet, sample: Callable[[], Tensor], *, gain: float = 1.0
+) -> None:
     """Re-weight the last layer so that each output channel's kernel has Σk² = gain².
 
     Exact for any window, any cropping and any network, because the kernel is measured.
@@ -42,24 +47,28 @@ def match_energy_(net: AbstractKernelNet, kernel: Tensor, *, gain: float) -> Non
     Parameters
     ----------
     net
-        The network that made the kernel.
-    kernel
-        What it makes now: (C, *K) or (C_out, C_in, *K).
+        The network that makes the kernel.
+    sample
+        Returns what it makes now: (C, *K) or (C_out, C_in, *K).
     gain
         1 keeps the variance.
     """
-    rows = kernel.flatten(start_dim=1)
-    energy = rows.double().square().sum(dim=1)
-    # A network of sines is zero at lag zero, so a kernel of one tap can only be a constant.
-    silent = energy < 1e-12
-    factor = torch.where(silent, 1.0, gain / energy.clamp(min=1e-12).sqrt())
-    factor = factor.repeat_interleave(net.out_channels // len(rows)).to(net.last.weight.dtype)
+    energy = _energies(sample(), net.out_channels)
+    # A network of sines is zero at lag zero, so where a window leaves no other tap the kernel
+    # can only be a constant.
+    silent = energy < _SILENT
+    if silent.any():
+        net.last.bias[silent] = 1.0
+        energy = _energies(sample(), net.out_channels)
+    factor = (gain / energy.sqrt()).to(net.last.weight.dtype)
     net.last.weight.mul_(factor[:, None])
     net.last.bias.mul_(factor)
-    if silent.any():
-        taps = rows.shape[1]
-        rows_silent = silent.repeat_interleave(net.out_channels // len(rows))
-        net.last.bias[rows_silent] = gain / math.sqrt(taps)
+
+
+def _energies(kernel: Tensor, count: int) -> Tensor:
+    """Return Σk² of each output channel, repeated for each of the network's outputs: (count,)."""
+    energy = kernel.flatten(start_dim=1).double().square().sum(dim=1)
+    return energy.repeat_interleave(count // len(energy))
 
 
 @torch.no_grad()

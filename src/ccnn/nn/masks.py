@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from ccnn.nn.kernels.base import per_axis
+from ccnn.nn.kernels.base import check_at_least, per_axis
 
 # Keeps c/σ finite for σ = 0, and is below the σ of one sample even for a kernel of a million.
 _EPSILON = 1e-6
@@ -60,6 +60,7 @@ class GaussianMask(nn.Module):
         threshold: float = 0.1,
     ) -> None:
         super().__init__()
+        check_at_least(1, dim=dim)
         if not 0 < threshold < 1:
             raise ValueError(f"threshold must lie between 0 and 1, got {threshold}")
         self.dim = dim
@@ -75,6 +76,7 @@ class GaussianMask(nn.Module):
 
     def forward(self, coords: Tensor, *, keep: Sequence[float] | None = None) -> Tensor:
         """(*K, D) -> (*K, 1); coordinates within ``keep`` of lag zero, per axis, are never cut."""
+        self._check(coords.shape[-1])
         factors = [
             self._factor(coords[..., d], d, 0.0 if keep is None else keep[d])
             for d in range(self.dim)
@@ -83,10 +85,15 @@ class GaussianMask(nn.Module):
 
     def on_grid(self, axes: Sequence[Tensor], *, keep: Sequence[float] | None = None) -> Tensor:
         """As forward on the grid spanned by the axes: (*K, 1)."""
+        self._check(len(axes))
         window = torch.ones((), dtype=self.sigma.dtype, device=self.sigma.device)
         for d, axis in enumerate(axes):
             window = window.unsqueeze(-1) * self._factor(axis, d, 0.0 if keep is None else keep[d])
         return window.unsqueeze(-1)
+
+    def _check(self, axes: int) -> None:
+        if axes != self.dim:
+            raise ValueError(f"expected coordinates with {self.dim} axes, got {axes}")
 
     def _factor(self, coord: Tensor, d: int, keep: float) -> Tensor:
         distance = coord - self.mean[d]

@@ -33,9 +33,7 @@ class AbstractKernelNet(nn.Module, abc.ABC):
         self, dim: int, out_channels: int, *, omega_0: Omega | None, band: float = 1.0
     ) -> None:
         super().__init__()
-        for name, value in {"dim": dim, "out_channels": out_channels}.items():
-            if value < 1:
-                raise ValueError(f"{name} must be at least 1, got {value}")
+        check_at_least(1, dim=dim, out_channels=out_channels)
         if isinstance(omega_0, str):
             if omega_0 != "auto":
                 raise ValueError(f'omega_0 is {omega_0!r}; expected a positive number or "auto"')
@@ -79,6 +77,13 @@ class AbstractKernelNet(nn.Module, abc.ABC):
         """Return the settings shown by ``print``."""
         omega = "" if self.omega_0 is None else f", omega_0={self.omega_0}"
         return f"dim={self.dim}, out_channels={self.out_channels}{omega}"
+
+
+def check_at_least(least: int, **values: int) -> None:
+    """Raise a ValueError for the first of the named numbers that is too small."""
+    for name, value in values.items():
+        if value < least:
+            raise ValueError(f"{name} must be at least {least}, got {value}")
 
 
 def initial_omega(omega_0: Omega) -> float:

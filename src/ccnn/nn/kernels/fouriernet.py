@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from ccnn.nn.kernels import mfn
-from ccnn.nn.kernels.base import Omega, initial_omega
+from ccnn.nn.kernels.base import Omega, check_at_least, initial_omega
 
 
 class FourierNet(mfn.AbstractFilterNet):
@@ -34,6 +34,7 @@ class FourierNet(mfn.AbstractFilterNet):
         omega_0: Omega = "auto",
         band: float = 1.0,
     ) -> None:
+        check_at_least(1, dim=dim, hidden=hidden)
         scale = mfn.TWO_PI * initial_omega(omega_0)
         super().__init__(
             dim,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from ccnn.nn.kernels import mfn
-from ccnn.nn.kernels.base import Omega, initial_omega, linear, per_axis
+from ccnn.nn.kernels.base import Omega, check_at_least, initial_omega, linear, per_axis
 
 
 class GaborNet(mfn.AbstractFilterNet):
@@ -39,6 +39,7 @@ class GaborNet(mfn.AbstractFilterNet):
         spread: float | Sequence[float] = 1.0,
         causal: bool = False,
     ) -> None:
+        check_at_least(1, dim=dim, hidden=hidden)
         spreads = per_axis(spread, dim, "spread")
         scale = mfn.TWO_PI * initial_omega(omega_0)
         filters = []

@@ -6,7 +6,7 @@ Romero et al. 2022, FlexConv (https://openreview.net/forum?id=3jooF27-0Wy).
 from collections.abc import Sequence
 
 from ccnn.nn.kernels import mfn
-from ccnn.nn.kernels.base import Omega, initial_omega, linear, per_axis
+from ccnn.nn.kernels.base import Omega, check_at_least, initial_omega, linear, per_axis
 
 
 class MAGNet(mfn.AbstractFilterNet):
@@ -49,6 +49,7 @@ class MAGNet(mfn.AbstractFilterNet):
         spread: float | Sequence[float] = 1.0,
         causal: bool = False,
     ) -> None:
+        check_at_least(1, dim=dim, hidden=hidden)
         spreads = per_axis(spread, dim, "spread")
         scale = mfn.TWO_PI * initial_omega(omega_0)
         filters = []

@@ -52,6 +52,8 @@ class AbstractFilterNet(AbstractKernelNet):
 
     def on_grid(self, axes: Sequence[Tensor]) -> Tensor:
         """(K_1,), …, (K_D,) -> (*K, C)."""
+        if len(axes) != self.dim:
+            raise ValueError(f"expected {self.dim} axes of coordinates, got {len(axes)}")
         return self._multiply([g.on_grid(axes) for g in self._sines()])
 
     def _multiply(self, responses: Sequence[Tensor]) -> Tensor:

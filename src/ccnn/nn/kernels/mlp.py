@@ -4,7 +4,7 @@ import itertools
 
 from torch import Tensor, nn
 
-from ccnn.nn.kernels.base import AbstractKernelNet, linear
+from ccnn.nn.kernels.base import AbstractKernelNet, check_at_least, linear
 
 # He et al. 2015: half of the units are silent at the start.
 _GAIN = 2**0.5
@@ -33,6 +33,7 @@ class MLP(AbstractKernelNet):
 
     def __init__(self, dim: int, out_channels: int, *, hidden: int = 32, layers: int = 3) -> None:
         super().__init__(dim, out_channels, omega_0=None)
+        check_at_least(2, layers=layers)
         self.trunk = trunk(dim, hidden, layers - 1)
         self.output = linear(hidden, out_channels)
 

@@ -7,7 +7,13 @@ Tancik et al. 2020, Fourier features let networks learn high frequency functions
 import torch
 from torch import Tensor, nn
 
-from ccnn.nn.kernels.base import AbstractKernelNet, Omega, initial_omega, linear
+from ccnn.nn.kernels.base import (
+    AbstractKernelNet,
+    Omega,
+    check_at_least,
+    initial_omega,
+    linear,
+)
 from ccnn.nn.kernels.mfn import TWO_PI
 from ccnn.nn.kernels.mlp import trunk
 
@@ -43,6 +49,7 @@ class RFNet(AbstractKernelNet):
         band: float = 1.0,
     ) -> None:
         super().__init__(dim, out_channels, omega_0=omega_0, band=band)
+        check_at_least(2, layers=layers)
         if hidden % 2:
             raise ValueError(f"hidden must be even (half cosines, half sines), got {hidden}")
         self.features = nn.Linear(dim, hidden // 2)

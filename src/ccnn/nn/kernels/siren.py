@@ -9,7 +9,7 @@ import itertools
 import torch
 from torch import Tensor, nn
 
-from ccnn.nn.kernels.base import AbstractKernelNet, Omega, linear
+from ccnn.nn.kernels.base import AbstractKernelNet, Omega, check_at_least, linear
 
 # What "auto" multiplies by, as Sitzmann et al. do; the first layer is then fitted to the grid.
 _DEFAULT_OMEGA = 30.0
@@ -45,6 +45,7 @@ class SIREN(AbstractKernelNet):
         band: float = 1.0,
     ) -> None:
         super().__init__(dim, out_channels, omega_0=omega_0, band=band)
+        check_at_least(2, layers=layers)
         self.multiplier = _DEFAULT_OMEGA if isinstance(omega_0, str) else float(omega_0)
         widths = [dim] + [hidden] * (layers - 1)
         self.sines = nn.ModuleList()
