@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from ccnn import CCNN
 from ccnn.nn import KERNELS, CKConv, FlexConv, FourierNet, GaussianMask, MAGNet, SeparableFlexConv
 from ccnn.nn.init import authors_taps
 
@@ -310,3 +311,14 @@ def test_biases_start_at_zero_and_the_mixer_like_he():
     expected = pytest.approx(math.sqrt(2 / 100), rel=5 / math.sqrt(2 * 8000))
     assert layer.mix.weight.std().item() == expected
     assert (FlexConv(2, 2, size=(9,)).bias == 0).all()
+
+
+def test_branches_start_as_small_as_they_are_many():
+    """Kaiming-normal with gain √2 has a standard deviation of √(2/C); B branches divide it by B."""
+    for init, divisor in {"energy": 3, "authors": 1, "none": 1}.items():
+        torch.manual_seed(0)
+        model = CCNN(1, 2, (16,), blocks=3, channels=64, kernel_channels=4, init=init)
+        for block in model.blocks:
+            expected = math.sqrt(2 / 64) / divisor
+            # 4096 draws: the deviation of a standard deviation is 1 %.
+            assert float(block.linear.weight.std()) == pytest.approx(expected, rel=0.05)
