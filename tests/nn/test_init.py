@@ -321,4 +321,4 @@ def test_branches_start_as_small_as_they_are_many():
         for block in model.blocks:
             expected = math.sqrt(2 / 64) / divisor
             # 4096 draws: the deviation of a standard deviation is 1 %.
-            assert float(block.linear.weight.std()) == pytest.approx(expected, rel=0.05)
+            assert block.linear.weight.std().item() == pytest.approx(expected, rel=0.05)
