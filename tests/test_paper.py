@@ -107,7 +107,8 @@ TWO_D = [(0.5, 0.5), (2.0, 2.0), (3.0, 3.0), (1.0, 2.0), (0.5, 2.0)]
 THREE_D = [(2.0,) * 3, (3.0,) * 3, (1.0, 2.0, 1.0)]
 THREE_D_FINER = [(0.5,) * 3, (0.5, 1.0, 2.0)]  # on coarser grids, or else they take minutes
 SMOOTH = [
-    *((1, 12, (4, 6, 8, 12), spacing) for spacing in ONE_D),
+    (1, 12, (2, 3, 4), (0.5,)),  # finer ones are at the floor
+    *((1, 12, (4, 6, 8, 12), spacing) for spacing in ONE_D[1:]),
     *((2, 12, (4, 6, 8), spacing) for spacing in TWO_D),
     *((3, 6, (4, 6, 8), spacing) for spacing in THREE_D),
     *((3, 6, (2, 4, 6), spacing) for spacing in THREE_D_FINER),
@@ -144,7 +145,7 @@ FIRST_ORDER = {
         f"window, causal, {s}": (
             layer(SeparableFlexConv, 1, 12, causal=True, sigma=0.3),
             12,
-            (4, 8, 16, 32),
+            (16, 32, 64),
             s,
         )
         for s in ONE_D

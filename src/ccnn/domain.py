@@ -87,6 +87,18 @@ class Grid:
         return self if self.mask is None else _grid(self.spacing, self.mask.to(device))
 
 
+def as_grid(domain: Grid | None) -> Grid:
+    """Return the domain a signal was given, the training grid where it was given none."""
+    if domain is None:
+        return Grid()
+    if not isinstance(domain, Grid):
+        raise TypeError(
+            f"the domain of a signal must be a ccnn.Grid, such as Grid(spacing=2.0), "
+            f"got {type(domain).__name__}"
+        )
+    return domain
+
+
 def _grid(spacing: float | Sequence[float], mask: Tensor | None) -> Grid:
     """Make a grid of what has been checked before; looking at a mask waits for its device."""
     grid = object.__new__(Grid)

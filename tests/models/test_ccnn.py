@@ -677,3 +677,31 @@ def test_wrong_symbols_are_refused(x, error, says):
     with pytest.raises(error) as raised:
         CCNN(4, 3, (16,), embedding=7, **TINY)(x)
     assert_says(raised, says)
+
+
+@pytest.mark.parametrize(
+    ("settings", "names"),
+    [
+        ({"embedding": 0}, "embedding"),
+        ({"embedding": -1}, "embedding"),
+        ({"kernel_layers": -1}, "kernel_layers"),
+        ({"omega_0": None}, "omega_0"),
+        ({"omega_0": float("inf")}, "omega_0"),
+        ({"mask_sigma": float("nan")}, "mask_sigma"),
+    ],
+)
+def test_senseless_settings_are_refused_by_name(settings, names):
+    with pytest.raises((TypeError, ValueError), match=names):
+        CCNN(1, 2, (8,), blocks=1, channels=2, kernel_channels=2, **settings)
+
+
+def test_symbols_outside_of_the_embedding_are_refused():
+    model = CCNN(3, 2, (8,), blocks=1, channels=2, kernel_channels=2, embedding=5)
+    with pytest.raises(ValueError, match="symbols from 0 to 5.*from 0 to 4"):
+        model(torch.tensor([[0, 1, 2, 3, 4, 5, 0, 0]]))
+
+
+def test_a_domain_must_be_a_grid():
+    model = CCNN(1, 2, (8,), blocks=1, channels=2, kernel_channels=2)
+    with pytest.raises(TypeError, match=r"ccnn\.Grid.*float"):
+        model(torch.randn(1, 1, 8), 2.0)

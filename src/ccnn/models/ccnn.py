@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ccnn.domain import Grid
+from ccnn.domain import Grid, as_grid
 from ccnn.models.names import pick
 from ccnn.nn.block import ResidualBlock
 from ccnn.nn.conv import (
@@ -156,7 +156,7 @@ class CCNN(nn.Module):
 
     def forward(self, x: Tensor, domain: Grid | None = None) -> Tensor:
         """(B, C_in, *S) -> (B, C_out), or (B, C_out, *S) with ``head="none"``."""
-        grid = Grid() if domain is None else domain
+        grid = as_grid(domain)
         if self.embedding is not None:
             x = self._embed(x, self.embedding, grid)
         check_signal(x, self.in_channels, len(self.size), self.output.weight)
@@ -238,7 +238,11 @@ def _kernel_network(
 
 
 def _check_arguments(arguments: dict[str, object], dim: int) -> None:
-    for name in ("in_channels", "out_channels", "blocks", "channels", "kernel_channels"):
+    counts = ["in_channels", "out_channels", "blocks", "channels"]
+    counts += ["kernel_channels", "kernel_layers"]
+    if arguments["embedding"] is not None:
+        counts.append("embedding")
+    for name in counts:
         value = arguments[name]
         if not isinstance(value, int) or value < 1:
             raise ValueError(f"{name} must be a positive integer, got {value!r}")

@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from ccnn.domain import Grid
+from ccnn.domain import Grid, as_grid
 from ccnn.nn.init import INITS, Init, limit_band_, match_energy_, reweight_like_authors_
 from ccnn.nn.kernels import AbstractKernelNet, MAGNet
 from ccnn.nn.masks import GaussianMask, default_sigma
@@ -183,7 +183,7 @@ class AbstractContinuousConv(nn.Module, abc.ABC):
         ``reach`` is what `read_reaches` gave for this layer, where several were read at once.
         """
         check_signal(x, self.in_channels, self.dim, self.bias)
-        grid = (Grid() if domain is None else domain).on(x)
+        grid = as_grid(domain).on(x)
         if grid.mask is not None:
             x = torch.where(grid.mask, x, 0.0)
         kernel = self.sampled_kernel(grid.spacings(self.dim), reach=reach)

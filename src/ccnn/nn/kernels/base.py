@@ -1,6 +1,7 @@
 """The contract of a kernel network: a small network that is a kernel, as a function of position."""
 
 import abc
+import math
 from collections.abc import Sequence
 from typing import Literal
 
@@ -37,7 +38,7 @@ class AbstractKernelNet(nn.Module, abc.ABC):
         if isinstance(omega_0, str):
             if omega_0 != "auto":
                 raise ValueError(f'omega_0 is {omega_0!r}; expected a positive number or "auto"')
-        elif omega_0 is not None and not omega_0 > 0:
+        elif omega_0 is not None and not 0 < omega_0 < math.inf:
             raise ValueError(f'omega_0 must be a positive number or "auto", got {omega_0}')
         if not band > 0:
             raise ValueError(f"band must be positive, got {band}")
@@ -88,6 +89,8 @@ def check_at_least(least: int, **values: int) -> None:
 
 def initial_omega(omega_0: Omega) -> float:
     """Return the number to initialise with; "auto" starts at 1 and is scaled by the layer."""
+    if not isinstance(omega_0, str | int | float):
+        raise TypeError(f'omega_0 must be a positive number or "auto", got {omega_0!r}')
     return 1.0 if isinstance(omega_0, str) else omega_0
 
 
@@ -96,6 +99,8 @@ def per_axis(value: float | Sequence[float], dim: int, name: str) -> tuple[float
     values = tuple(value) if isinstance(value, Sequence) else (value,) * dim
     if len(values) != dim:
         raise ValueError(f"{name} must be one number or {dim}, one per axis, got {value!r}")
+    if not all(math.isfinite(v) for v in values):
+        raise ValueError(f"{name} must be finite, got {value!r}")
     return values
 
 
