@@ -697,7 +697,7 @@ def test_senseless_settings_are_refused_by_name(settings, names):
 
 def test_symbols_outside_of_the_embedding_are_refused():
     model = CCNN(3, 2, (8,), blocks=1, channels=2, kernel_channels=2, embedding=5)
-    with pytest.raises(ValueError, match="symbols from 0 to 5.*from 0 to 4"):
+    with pytest.raises(ValueError, match=r"symbols from 0 to 5.*from 0 to 4"):
         model(torch.tensor([[0, 1, 2, 3, 4, 5, 0, 0]]))
 
 
