@@ -23,6 +23,7 @@ from ccnn.ops import convolve, good_size
 METHODS = {
     "direct": 0.0,
     "fft": 1e-14,
+    "blocks": 1e-14,
 }
 each_method = pytest.mark.parametrize("method", METHODS)
 each_name = pytest.mark.parametrize("method", [*METHODS, "auto"])
@@ -445,16 +446,20 @@ def test_good_size_of_nothing_is_refused(n):
 
 
 class TransformLengths(TorchFunctionMode):
-    """Notes the lengths that torch's real FFTs are asked for."""
+    """Notes the axis and the length of every FFT that torch is asked for, one axis at a time."""
+
+    FUNCTIONS = (torch.fft.rfft, torch.fft.fft, torch.fft.ifft, torch.fft.irfft)
 
     def __init__(self) -> None:
         super().__init__()
-        self.seen: list[tuple[int, ...]] = []
+        self.seen: list[tuple[int, int]] = []
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
-        if func in (torch.fft.rfftn, torch.fft.irfftn):
-            self.seen.append(tuple(kwargs["s"]))
-        return func(*args, **(kwargs or {}))
+        kwargs = kwargs or {}
+        if func in self.FUNCTIONS:
+            axis = kwargs.get("dim", -1)
+            self.seen.append((axis, kwargs.get("n", args[0].shape[axis])))
+        return func(*args, **kwargs)
 
 
 @pytest.mark.parametrize("signal_size", [(997,), (100,), (101, 103), (7, 100), (11, 13, 17)])
@@ -465,21 +470,19 @@ def test_ffts_have_good_lengths(signal_size, taps):
     x, kernel = pair(signal_size, (taps,) * dim, dense=False, batch=1, channels=1)
     with TransformLengths() as lengths:
         convolve(x, kernel, method="fft")
-    assert lengths.seen
-    for seen in lengths.seen:
-        assert all(n in SMOOTH for n in seen)
-        assert seen[-1] % 2 == 0
+    assert {axis for axis, _ in lengths.seen} == set(range(-dim, 0))
+    for axis, n in lengths.seen:
+        assert n in SMOOTH
+        assert axis != -1 or n % 2 == 0
         # No more than the signal and the kernel beside each other, rounded up.
-        assert all(
-            n <= good_size(s + taps, even=True) for n, s in zip(seen, signal_size, strict=True)
-        )
+        assert n <= good_size(signal_size[axis] + taps, even=True)
 
 
 def test_a_kernel_far_longer_than_the_signal_costs_no_long_fft():
     x, kernel = pair((16,), (5001,), dense=False, batch=1, channels=1)
     with TransformLengths() as lengths:
         convolve(x, kernel, method="fft")
-    assert max(n for seen in lengths.seen for n in seen) <= 3 * 16
+    assert max(n for _, n in lengths.seen) <= 3 * 16
 
 
 # Autocast

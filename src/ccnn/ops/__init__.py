@@ -1,6 +1,8 @@
 """Pure functions on tensors: coordinates and convolutions. No parameters, no state."""
 
-from ccnn.ops.conv import convolve, good_size
+from ccnn.ops.conv import convolve
 from ccnn.ops.grids import coordinate_grid
+from ccnn.ops.plan import plan
+from ccnn.ops.spectral import good_size
 
-__all__ = ["convolve", "coordinate_grid", "good_size"]
+__all__ = ["convolve", "coordinate_grid", "good_size", "plan"]

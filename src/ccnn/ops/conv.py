@@ -1,24 +1,23 @@
-"""N-dimensional convolution of a signal with a sampled kernel, directly or through an FFT.
+"""N-dimensional convolution of a signal with a sampled kernel.
 
 Cross-correlation, as in every deep-learning library: y[t] = Σ_k K[k] x[t + k - o], where the
 origin o of the kernel is K//2 on every axis (centred) or K-1 (causal), x is zero outside its
 borders and y lies where x lies. Nothing here knows where kernels come from.
 """
 
-import itertools
-import math
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-Method = Literal["auto", "direct", "fft"]
-METHODS = ("auto", "direct", "fft")
+from ccnn.ops.blocks import Blocks
+from ccnn.ops.direct import Direct, direct
+from ccnn.ops.plan import METHODS, Method, plan
+from ccnn.ops.spectral import Spectral
 
-# Above this many taps an FFT is used; measured with benchmarks/speed.py.
-_DIRECT_TAPS = 50
+Engine = Direct | Spectral | Blocks
+ENGINES: dict[str, type[Engine]] = {"direct": Direct, "fft": Spectral, "blocks": Blocks}
 
 
 def convolve(x: Tensor, kernel: Tensor, *, causal: bool = False, method: Method = "auto") -> Tensor:
@@ -34,7 +33,8 @@ def convolve(x: Tensor, kernel: Tensor, *, causal: bool = False, method: Method 
     causal
         The last sample of the kernel is lag 0 and nothing later is seen. D = 1 only.
     method
-        ``"direct"``, ``"fft"`` or ``"auto"``, which picks the faster one.
+        ``"direct"``, ``"fft"``, ``"blocks"`` (FFTs of overlapping pieces), or ``"auto"``, which
+        picks the one expected to be fastest (`ccnn.ops.plan` says which, and why).
 
     Shapes
     ------
@@ -58,41 +58,47 @@ def convolve(x: Tensor, kernel: Tensor, *, causal: bool = False, method: Method 
 
 
 def _convolve(x: Tensor, kernel: Tensor, *, causal: bool, method: Method) -> Tensor:
-    kernel, origin = _crop(kernel, x.shape[2:], causal=causal)
+    kernel, origin = crop(kernel, x.shape[2:], causal=causal)
     if len(x) == 0:
         method = "direct"  # no FFT takes an empty batch
     if method == "auto":
-        method = choose_method(kernel.shape[2 - x.ndim :])
-    return (_direct if method == "direct" else _fft)(x, kernel, origin)
+        method = plan(x.shape, kernel.shape, training=needs_gradient(x, kernel)).method
+    if has_own_gradient(x) and needs_gradient(x, kernel):
+        y: Tensor = _Convolution.apply(x, kernel, origin, method)  # type: ignore[no-untyped-call]
+        return y
+    return plain(x, kernel, origin, method)
 
 
-def choose_method(kernel_size: Sequence[int]) -> Method:
-    """Return "direct" or "fft", whichever is expected to be faster."""
-    return "direct" if math.prod(kernel_size) <= _DIRECT_TAPS else "fft"
+def prepare(kernel: Tensor, x: Tensor, *, causal: bool) -> Engine:
+    """Return the convolution with a kernel for many signals like x, transformed once."""
+    kernel, origin = crop(kernel, x.shape[2:], causal=causal)
+    method = plan(x.shape, kernel.shape, training=False).method
+    return ENGINES[method](kernel, origin, x.shape[2:])
 
 
-def good_size(n: int, *, even: bool = False) -> int:
-    """Return the smallest FFT length ≥ n with no prime factor above 7 (an even one if asked).
+def plain(x: Tensor, kernel: Tensor, origin: Sequence[int], method: str) -> Tensor:
+    """Convolve with torch's own gradients: the judge, and what transforms of torch can read."""
+    if method == "direct":
+        return direct(x, kernel, origin)
+    return ENGINES[method](kernel, origin, x.shape[2:]).apply(x)
 
-    A length with a large prime factor costs an FFT five to fifteen times as much.
+
+def needs_gradient(*tensors: Tensor) -> bool:
+    """Return whether autograd will want a gradient for any of the tensors."""
+    return torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
+
+
+def has_own_gradient(x: Tensor) -> bool:
+    """Return whether our hand-written gradients can be used for x.
+
+    A compiler sees more in plain operations, and torch.func cannot look into ours.
     """
-    if n < 1:
-        raise ValueError(f"n must be at least 1, got {n}")
-    step = 2 if even else 1
-    n = -(-n // step) * step
-    while not _is_smooth(n):
-        n += step
-    return n
+    return not (
+        torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active() or x.is_meta
+    )
 
 
-def _is_smooth(n: int) -> bool:
-    for prime in (2, 3, 5, 7):
-        while n % prime == 0:
-            n //= prime
-    return n == 1
-
-
-def _crop(kernel: Tensor, signal: Sequence[int], *, causal: bool) -> tuple[Tensor, tuple[int, ...]]:
+def crop(kernel: Tensor, signal: Sequence[int], *, causal: bool) -> tuple[Tensor, tuple[int, ...]]:
     """Drop the lags |δ| ≥ S, which meet no sample; return the kernel and its origin."""
     origins = []
     for axis, length in enumerate(signal, start=-len(signal)):
@@ -104,65 +110,38 @@ def _crop(kernel: Tensor, signal: Sequence[int], *, causal: bool) -> tuple[Tenso
     return kernel, tuple(origins)
 
 
-def _fft(x: Tensor, kernel: Tensor, origin: Sequence[int]) -> Tensor:
-    """Convolve by the convolution theorem (§2.1), in O(S log S).
+class _Convolution(torch.autograd.Function):
+    """A convolution that keeps x and the kernel's spectrum only, with a hand-written gradient."""
 
-    The flipped kernel turns correlation into convolution, whose outputs o' … o'+S-1,
-    o' = K-1-o, are wanted; what wraps around misses them when N ≥ S + max(o, o').
-    """
-    signal = x.shape[2:]
-    axes = tuple(range(-len(signal), 0))
-    taps = kernel.shape[-len(signal) :]
-    starts = [k - 1 - o for k, o in zip(taps, origin, strict=True)]
-    lengths = [
-        good_size(s + max(o, start), even=axis == -1)
-        for s, o, start, axis in zip(signal, origin, starts, axes, strict=True)
-    ]
-    spectrum = torch.fft.rfftn(x, s=lengths, dim=axes)
-    transfer = torch.fft.rfftn(kernel.flip(axes), s=lengths, dim=axes)
-    if kernel.ndim == x.ndim:
-        product = torch.einsum("bi...,oi...->bo...", spectrum, transfer)
-    else:
-        product = spectrum * transfer
-    y: Tensor = torch.fft.irfftn(product, s=lengths, dim=axes)
-    for axis, start, length in zip(axes, starts, signal, strict=True):
-        y = y.narrow(axis, start, length)
-    return y
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, kernel: Tensor, origin: tuple[int, ...], method: str
+    ) -> Tensor:
+        ctx.engine = ENGINES[method](kernel, origin, x.shape[2:])
+        ctx.save_for_backward(x, kernel)
+        ctx.rest = origin, method
+        return ctx.engine.apply(x)  # type: ignore[no-any-return]
 
-
-_CONV_ND = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        x, kernel = ctx.saved_tensors
+        if torch.is_grad_enabled():  # somebody wants second derivatives
+            y = plain(x, kernel, *ctx.rest)
+            return (*differentiable_gradients(y, (x, kernel), grad), None, None)
+        want_x, want_kernel = ctx.needs_input_grad[:2]
+        grad_x = ctx.engine.adjoint(
+            grad.contiguous(), x if want_kernel else None, signal_too=want_x
+        )
+        return grad_x, ctx.engine.kernel_gradient() if want_kernel else None, None, None
 
 
-def _direct(x: Tensor, kernel: Tensor, origin: Sequence[int]) -> Tensor:
-    """Convolve by the definition."""
-    depthwise = kernel.ndim < x.ndim
-    signal = x.shape[2:]
-    taps = kernel.shape[-len(signal) :]
-    # Zeros before and after each axis; F.pad wants the last axis first.
-    margins = [(o, k - 1 - o) for k, o in zip(taps, origin, strict=True)]
-    padded = F.pad(x, [*itertools.chain.from_iterable(reversed(margins))])
-    weight = kernel.unsqueeze(1) if depthwise else kernel
-    return _valid(padded, weight, groups=len(kernel) if depthwise else 1)
-
-
-def _valid(x: Tensor, weight: Tensor, groups: int) -> Tensor:
-    """Correlate without padding; beyond 3-D, as a sum over the taps of the first axis.
-
-    Shapes
-    ------
-    x : (B, C_in, *P), weight : (C_out, C_in/groups, *K), result : (B, C_out, *(P-K+1))
-    """
-    if weight.ndim - 2 in _CONV_ND:
-        return _CONV_ND[weight.ndim - 2](x, weight, groups=groups)
-    taps, count = weight.shape[2], x.shape[2] - weight.shape[2] + 1
-    total: Tensor | None = None
-    for k in range(taps):
-        # The positions of the first axis join the batch: (B·count, C_in, *P[1:])
-        slab = x.narrow(2, k, count).transpose(1, 2).flatten(0, 1)
-        y = _valid(slab, weight[:, :, k], groups)
-        total = y if total is None else total + y
-    assert total is not None
-    return total.view(x.shape[0], count, *total.shape[1:]).transpose(1, 2)
+def differentiable_gradients(
+    y: Tensor, inputs: Sequence[Tensor], grad: Tensor
+) -> list[Tensor | None]:
+    """Return the gradients of y with a graph of their own, None for inputs that want none."""
+    wanted = [t for t in inputs if t.requires_grad]
+    found = iter(torch.autograd.grad(y, wanted, grad, create_graph=True))
+    return [next(found) if t.requires_grad else None for t in inputs]
 
 
 def _check(x: Tensor, kernel: Tensor, *, causal: bool, method: str) -> None:
