@@ -24,6 +24,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "training": {"domain"},
     "saving": {"models"},
     "hub": {"saving"},
+    "inference": {"nn"},
     "plots": {"nn", "ops", "models", "domain"},
     "run": {"conf", "domain", "models", "tasks", "training"},
     "estimator": {"domain", "models", "run", "tasks", "training"},

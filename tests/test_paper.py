@@ -16,8 +16,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+import ccnn
 from ccnn import CCNN, Grid, create_model
 from ccnn.nn import SIREN, CKConv, FlexConv, GaussianMask, MAGNet, SeparableFlexConv
+from ccnn.ops.plan import Plan
 
 # --- Eq. (1): equivalent responses across resolutions --------------------------------------------
 #
@@ -339,9 +341,15 @@ def per_position(size: int, **arguments) -> CCNN:
     return CCNN(1, 2, (size,), **CAUSAL, **arguments).eval()
 
 
+def take_the_direct_way(monkeypatch) -> None:
+    for module in (ccnn.ops.conv, ccnn.ops.branch):
+        monkeypatch.setattr(module, "plan", lambda *_, **__: Plan("direct", {}))
+
+
 @pytest.mark.parametrize("t", [0, 1, 19, 38])
-def test_the_present_is_exactly_blind_to_the_future_where_kernels_are_direct(t):
-    model = per_position(40)  # at most 50 taps
+def test_the_present_is_exactly_blind_to_the_future_where_kernels_are_direct(t, monkeypatch):
+    take_the_direct_way(monkeypatch)
+    model = per_position(40)
     x = torch.randn(3, 1, 40)
     y = model(x)
     for future in (torch.randn(3, 1, 39 - t), torch.full((3, 1, 39 - t), math.nan)):
@@ -363,8 +371,9 @@ def test_the_present_is_blind_to_the_future_through_an_fft_but_for_rounding(t, d
 
 
 @pytest.mark.parametrize("spacing", [1.0, 2.0, 0.5])
-def test_every_output_sees_all_of_the_past_the_present_and_nothing_else(spacing):
+def test_every_output_sees_all_of_the_past_the_present_and_nothing_else(spacing, monkeypatch):
     """By derivatives: ∂y_t/∂x_s is not zero for s ≤ t, lag zero included, and zero for s > t."""
+    take_the_direct_way(monkeypatch)
     model = per_position(24, mask_sigma=5.0).double()
     x = torch.randn(1, 1, 24, dtype=torch.float64)
     jacobian = torch.autograd.functional.jacobian(

@@ -2,9 +2,21 @@
 
 from ccnn import models, nn, ops
 from ccnn.domain import Grid
+from ccnn.inference import cached
 from ccnn.models import CCNN, create_model, list_models
 from ccnn.saving import load, save
 
 __version__ = "0.1.0"
 
-__all__ = ["CCNN", "Grid", "create_model", "list_models", "load", "models", "nn", "ops", "save"]
+__all__ = [
+    "CCNN",
+    "Grid",
+    "cached",
+    "create_model",
+    "list_models",
+    "load",
+    "models",
+    "nn",
+    "ops",
+    "save",
+]

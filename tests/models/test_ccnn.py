@@ -11,6 +11,7 @@ from torch import nn
 import ccnn
 from ccnn import CCNN, Grid, create_model, list_models
 from ccnn.models import MODELS
+from ccnn.nn import Dropout
 
 TINY = {"blocks": 2, "channels": 6, "kernel_channels": 4}
 
@@ -303,26 +304,29 @@ def record(module, calls):
 
 @pytest.mark.parametrize("size", [(40,), (8, 9)])
 @pytest.mark.parametrize("kind", ["channel", "element"])
-def test_dropout_zeroes_whole_channels_or_elements_and_scales_the_rest(kind, size):
+def test_dropout_zeroes_whole_channels_or_elements_and_scales_the_rest(kind, size, monkeypatch):
     model = CCNN(
         1, 2, size, dropout=0.25, dropout_kind=kind, blocks=1, channels=32, kernel_channels=4
     )
-    calls = []
-    record(model.blocks[0].dropout, calls)
-    model(torch.randn(16, 1, *size))
-    ((before, after),) = calls
-    dropped = (after == 0) & (before != 0)  # GELU is exactly zero far below zero
-    torch.testing.assert_close(after, torch.where(after == 0, 0.0, before / 0.75))
-    some = dropped.flatten(start_dim=2).any(dim=-1)  # (16, 32)
-    whole = (after == 0).flatten(start_dim=2).all(dim=-1)
-    if kind == "channel":
-        assert torch.equal(some, whole)
-        # 512 draws: the rate is known to ±0.02; five of these.
-        assert abs(whole.float().mean() - 0.25) < 0.1
-    else:
-        assert not whole.any()  # 40 elements all dropped: 1e-24
-        rate = dropped.sum() / (before != 0).sum()
-        assert abs(rate - 0.25) < 0.02  # 20,000 draws: ±0.003
+    block, factors = model.blocks[0], []
+
+    def recorded(x):
+        factors.append(Dropout.factor(block.dropout, x))
+        return factors[-1]
+
+    monkeypatch.setattr(block.dropout, "factor", recorded)
+    x = torch.randn(16, 1, *size)
+    y = model(x)
+    (factor,) = factors
+    zero = factor == 0
+    torch.testing.assert_close(factor[~zero], torch.full_like(factor[~zero], 1 / 0.75))
+    assert factor.shape[2:] == (size if kind == "element" else (1,) * len(size))
+    # 512 draws know the rate to ±0.02, 20,000 to ±0.003; five of these.
+    assert abs(zero.float().mean() - 0.25) < (0.1 if kind == "channel" else 0.02)
+    monkeypatch.setattr(block.dropout, "factor", lambda x: factor)
+    assert torch.equal(model(x), y)  # so it was used
+    monkeypatch.setattr(block.dropout, "factor", lambda x: None)
+    assert not torch.equal(model(x), y)
 
 
 def test_input_dropout_drops_elements_of_the_signal():
@@ -449,6 +453,7 @@ def test_any_argument_of_a_named_model_can_be_overridden():
         "kernel": "GaborNet",
         "band": 0.5,
         "init": "authors",
+        "checkpoint": True,
     }
     model = create_model("ccnn_4_140", in_channels=2, out_channels=3, size=(16,), **overrides)
     asked = {"in_channels": 2, "out_channels": 3, "size": (16,), **overrides}
@@ -463,7 +468,7 @@ def test_any_argument_of_a_named_model_can_be_overridden():
     assert model.stem.causal
     assert model.embedding.weight.shape == (11, 2)
     assert model.dropout_in.p == 0.2
-    assert type(model.blocks[0].dropout) is nn.Dropout
+    assert model.blocks[0].dropout.kind == "element"
     assert model.blocks[0].dropout.p == 0.1
 
 

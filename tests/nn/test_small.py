@@ -1,4 +1,4 @@
-"""`Pointwise` is a 1×…×1 convolution; `ChannelDropout` drops whole channels."""
+"""`Pointwise` is a 1×…×1 convolution; `Dropout` drops whole channels."""
 
 import math
 
@@ -6,11 +6,12 @@ import pytest
 import torch
 from torch import nn
 
-from ccnn.nn import ChannelDropout, Pointwise
+from ccnn.nn import Dropout, Pointwise
 
 SIZES = {1: (9,), 2: (4, 5), 3: (2, 3, 4)}
 TORCH_CONV = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
 each_dim = pytest.mark.parametrize("dim", SIZES)
+each_kind = pytest.mark.parametrize("kind", ["channel", "element"])
 
 
 @each_dim
@@ -69,7 +70,7 @@ def test_pointwise_in_autocast_equals_float32_to_half_precision():
 @pytest.mark.parametrize("p", [0.2, 0.5])
 def test_whole_channels_are_dropped_or_scaled(dim, p):
     x = 1 + torch.rand(40, 50, *SIZES[dim], dtype=torch.float64)  # never zero
-    y = ChannelDropout(p)(x)
+    y = Dropout(p, kind="channel")(x)
     factor = (y / x).flatten(2)  # (B, C, S)
     dropped = factor[..., 0] == 0
     expected = torch.where(dropped, 0.0, 1 / (1 - p)).double()
@@ -81,17 +82,51 @@ def test_whole_channels_are_dropped_or_scaled(dim, p):
     assert (dropped != dropped[:, :1]).any()
 
 
-def test_dropout_keeps_the_expectation():
+@each_dim
+@pytest.mark.parametrize("p", [0.2, 0.5])
+def test_elements_are_dropped_or_scaled_on_their_own(dim, p):
+    x = 1 + torch.rand(40, 50, *SIZES[dim], dtype=torch.float64)  # never zero
+    factor = (Dropout(p, kind="element")(x) / x).flatten(2)  # (B, C, S)
+    dropped = factor == 0
+    torch.testing.assert_close(factor, torch.where(dropped, 0.0, 1 / (1 - p)).double())
+    bound = 5 * math.sqrt(p * (1 - p) / dropped.numel())
+    assert dropped.double().mean().item() == pytest.approx(p, abs=bound)
+    # Neighbours know nothing of each other: both are dropped at p².
+    both = (dropped[..., 1:] & dropped[..., :-1]).double()
+    assert both.mean().item() == pytest.approx(p**2, abs=5 * p / math.sqrt(both.numel()))
+
+
+def test_dropout_is_by_channel_unless_told():
+    assert Dropout(0.5).kind == "channel"
+
+
+@each_dim
+@each_kind
+def test_the_factor_is_what_dropout_multiplies_by(dim, kind):
+    dropout, x = Dropout(0.4, kind=kind), torch.randn(3, 4, *SIZES[dim], dtype=torch.float64)
+    torch.manual_seed(1)
+    factor = dropout.factor(x)
+    torch.manual_seed(1)
+    torch.testing.assert_close(dropout(x), x * factor, rtol=0, atol=0)
+    assert factor.dtype == x.dtype
+    assert factor.shape == (x.shape if kind == "element" else (3, 4, *(1,) * dim))
+    assert dropout.eval().factor(x) is None
+    assert Dropout(0.0, kind=kind).factor(x) is None
+
+
+@each_kind
+def test_dropout_keeps_the_expectation(kind):
     x = torch.randn(1, 3, 4, dtype=torch.float64)
-    dropout = ChannelDropout(0.3)
+    dropout = Dropout(0.3, kind=kind)
     mean = dropout(x.expand(20_000, -1, -1)).mean(dim=0)
     # Five standard errors of a factor whose variance is p/(1-p).
     bound = 5 * math.sqrt(0.3 / 0.7 / 20_000) * x[0].abs()
     assert ((mean - x[0]).abs() <= bound).all()
 
 
-def test_dropout_differs_from_call_to_call_and_follows_the_seed():
-    dropout, x = ChannelDropout(0.5), torch.ones(8, 8, 3)
+@each_kind
+def test_dropout_differs_from_call_to_call_and_follows_the_seed(kind):
+    dropout, x = Dropout(0.5, kind=kind), torch.ones(8, 8, 3)
     first, second = dropout(x), dropout(x)
     assert not torch.equal(first, second)
     torch.manual_seed(0)
@@ -100,19 +135,22 @@ def test_dropout_differs_from_call_to_call_and_follows_the_seed():
 
 
 @each_dim
-def test_dropout_is_the_identity_in_evaluation_and_at_rate_zero(dim):
+@each_kind
+def test_dropout_is_the_identity_in_evaluation_and_at_rate_zero(dim, kind):
     x = torch.randn(3, 4, *SIZES[dim])
-    torch.testing.assert_close(ChannelDropout(0.9).eval()(x), x, rtol=0, atol=0)
-    torch.testing.assert_close(ChannelDropout(0.0)(x), x, rtol=0, atol=0)
+    torch.testing.assert_close(Dropout(0.9, kind=kind).eval()(x), x, rtol=0, atol=0)
+    torch.testing.assert_close(Dropout(0.0, kind=kind)(x), x, rtol=0, atol=0)
 
 
-def test_gradients_pass_through_the_channels_that_stay():
+@each_kind
+def test_gradients_pass_through_what_stays(kind):
     x = torch.randn(10, 10, 3, requires_grad=True)
-    y = ChannelDropout(0.5)(x)
+    y = Dropout(0.5, kind=kind)(x)
     y.sum().backward()
     torch.testing.assert_close(x.grad, torch.where(y.detach() == 0, 0.0, 2.0))
 
 
+@each_kind
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
-def test_dropout_keeps_the_dtype(dtype):
-    assert ChannelDropout(0.5)(torch.ones(2, 3, 4, dtype=dtype)).dtype == dtype
+def test_dropout_keeps_the_dtype(dtype, kind):
+    assert Dropout(0.5, kind=kind)(torch.ones(2, 3, 4, dtype=dtype)).dtype == dtype

@@ -2,7 +2,7 @@
 
 from ccnn.nn.block import ResidualBlock
 from ccnn.nn.conv import CKConv, FlexConv, SeparableFlexConv
-from ccnn.nn.dropout import ChannelDropout
+from ccnn.nn.dropout import Dropout
 from ccnn.nn.kernels import (
     KERNELS,
     MLP,
@@ -24,7 +24,7 @@ __all__ = [
     "AbstractKernelNet",
     "BatchNorm",
     "CKConv",
-    "ChannelDropout",
+    "Dropout",
     "FlexConv",
     "FourierNet",
     "GaborNet",

@@ -2,13 +2,19 @@
 
 from collections.abc import Sequence
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from ccnn.domain import Grid
+from ccnn.nn.cache import Cache, refuse_training
 from ccnn.nn.conv import SeparableFlexConv
+from ccnn.nn.dropout import Dropout
 from ccnn.nn.norm import BatchNorm
 from ccnn.nn.pointwise import Pointwise
+from ccnn.ops.branch import frozen_branch, is_fast, residual_branch
+from ccnn.ops.conv import Engine, prepare
 
 
 class ResidualBlock(nn.Module):
@@ -30,17 +36,89 @@ class ResidualBlock(nn.Module):
     result : (B, C, *S)
     """
 
-    def __init__(self, conv: SeparableFlexConv, dropout: nn.Module) -> None:
+    def __init__(self, conv: SeparableFlexConv, dropout: Dropout) -> None:
         super().__init__()
         self.norm = BatchNorm(conv.in_channels)
         self.conv = conv
         self.dropout = dropout
         self.linear = Pointwise(conv.out_channels, conv.in_channels)
+        self.cache: Cache | None = None
 
     def forward(
-        self, x: Tensor, grid: Grid | None = None, *, reach: Sequence[int] | None = None
+        self,
+        x: Tensor,
+        grid: Grid | None = None,
+        *,
+        reach: Sequence[int] | None = None,
+        lean: bool = False,
     ) -> Tensor:
-        """(B, C, *S) -> (B, C, *S); ``grid`` already laid under x."""
-        h = self.norm(x, None if grid is None else grid.mask)
-        h = F.gelu(self.conv(h, grid, reach=reach))
-        return x + F.gelu(self.linear(self.dropout(h)))
+        """(B, C, *S) -> (B, C, *S).
+
+        ``grid`` already laid under x; ``lean`` keeps only x for the gradient.
+        """
+        grid = Grid() if grid is None else grid
+        cache = self.cache
+        if cache is not None:
+            refuse_training(self.training)
+        if torch.is_autocast_enabled(x.device.type) or (cache is not None and not is_fast(x)):
+            h = F.gelu(self.conv(self.norm(x, grid.mask), grid, reach=reach))
+            return x + F.gelu(self.linear(self.dropout(h)))
+        if cache is not None:
+            return self._frozen(x, grid, cache)
+        scale, shift = self.norm.affine(x, grid.mask)
+        return residual_branch(
+            x,
+            self._kernel(grid.spacings(self.conv.dim), reach, lean),
+            scale,
+            shift,
+            *self._maps(),
+            factor=self.dropout.factor(x),
+            mask=grid.mask,
+            causal=self.conv.causal,
+            lean=lean,
+        )
+
+    def _kernel(self, spacings: Sequence[float], reach: Sequence[int] | None, lean: bool) -> Tensor:
+        if not lean:
+            return self.conv.sampled_kernel(spacings, reach=reach)
+        # The network's activations at every tap are many times the kernel.
+        kernel: Tensor = checkpoint(
+            self.conv.sampled_kernel, spacings, reach=reach, use_reentrant=False
+        )
+        return kernel
+
+    def _maps(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        mix = self.conv.mix
+        assert mix is not None
+        # The convolution's bias goes through the mixing: W (y + b') + b = W y + (W b' + b).
+        bias = mix.bias + mix.weight @ self.conv.bias
+        return mix.weight, bias, self.linear.weight, self.linear.bias
+
+    @torch.no_grad()
+    def _frozen(self, x: Tensor, grid: Grid, cache: Cache) -> Tensor:
+        spacings = grid.spacings(self.conv.dim)
+        weight_1, bias_1, weight_2, bias_2 = self._maps()
+        scale, shift = self.norm.affine(x)
+        if grid.mask is not None:
+            return frozen_branch(
+                x,
+                self.conv.engine(x, spacings, cache),
+                weight_1,
+                bias_1,
+                weight_2,
+                bias_2,
+                mask=grid.mask,
+                scale_and_shift=(scale, shift),
+            )
+
+        def make() -> tuple[Engine, Tensor]:
+            # K ⋆ (s x + t) = (s K) ⋆ x + t (K ⋆ 1), where K ⋆ 1 is less near the borders.
+            kernel = self.conv.sampled_kernel(spacings)
+            plain = prepare(kernel, x, causal=self.conv.causal)
+            ones = plain.apply(torch.ones_like(x[:1]))[0].flatten(1)  # (C, P)
+            scaled = kernel * scale.view(-1, *(1,) * self.conv.dim)
+            bias = weight_1 @ (ones * shift[:, None]) + bias_1[:, None]
+            return prepare(scaled, x, causal=self.conv.causal), bias
+
+        engine, bias = cache.get((spacings, tuple(x.shape[2:]), x.dtype, "folded"), make)
+        return frozen_branch(x, engine, weight_1, bias, weight_2, bias_2)

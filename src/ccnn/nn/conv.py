@@ -9,12 +9,14 @@ import torch
 from torch import Tensor, nn
 
 from ccnn.domain import Grid, as_grid
+from ccnn.nn.cache import Cache, refuse_training
 from ccnn.nn.init import INITS, Init, limit_band_, match_energy_, reweight_like_authors_
 from ccnn.nn.kernels import AbstractKernelNet, MAGNet
 from ccnn.nn.masks import GaussianMask, default_sigma
 from ccnn.nn.pointwise import Pointwise
 from ccnn.ops import grids
-from ccnn.ops.conv import check_dtype, convolve
+from ccnn.ops.branch import affine, mix
+from ccnn.ops.conv import Engine, check_dtype, convolve, prepare
 
 # The reference implementation's value.
 _SPREAD_IN_SIGMA = 1.667
@@ -82,6 +84,7 @@ class AbstractContinuousConv(nn.Module, abc.ABC):
         self.kernel = self._default_kernel() if kernel is None else kernel
         self.bias = nn.Parameter(torch.zeros(in_channels if self.depthwise else out_channels))
         self.mix = Pointwise(in_channels, out_channels) if self.depthwise else None
+        self.cache: Cache | None = None
         self._check_kernel()
         self._initialise(init, gain)
 
@@ -175,20 +178,61 @@ class AbstractContinuousConv(nn.Module, abc.ABC):
         weight = self.kernel.last.weight
         return axis.to(device=weight.device, dtype=weight.dtype)
 
+    @torch.no_grad()
+    def engine(self, x: Tensor, spacings: Sequence[float], cache: Cache) -> Engine:
+        """Return the convolution with the current kernel for signals like x, kept in a cache."""
+        key = (tuple(spacings), tuple(x.shape[2:]), x.dtype, x.device)
+        engine: Engine = cache.get(
+            key, lambda: prepare(self.sampled_kernel(spacings), x, causal=self.causal)
+        )
+        return engine
+
+    def _convolve(
+        self, x: Tensor, spacings: Sequence[float], reach: Sequence[int] | None
+    ) -> Tensor:
+        if torch.is_autocast_enabled(x.device.type) or (cache := self.cache) is None:
+            kernel = self.sampled_kernel(spacings, reach=reach)
+            return convolve(x, kernel, causal=self.causal)
+        return self.engine(x, spacings, cache).apply(x)
+
     def forward(
-        self, x: Tensor, domain: Grid | None = None, *, reach: Sequence[int] | None = None
+        self,
+        x: Tensor,
+        domain: Grid | None = None,
+        *,
+        reach: Sequence[int] | None = None,
+        then: tuple[Tensor, Tensor] | None = None,
     ) -> Tensor:
         """(B, C_in, *S) -> (B, C_out, *S).
 
-        ``reach`` is what `read_reaches` gave for this layer, where several were read at once.
+        ``reach`` is what `read_reaches` gave for this layer, where several were read at once;
+        ``then`` is a scale and a shift of the output channels, (C_out,) each.
         """
         check_signal(x, self.in_channels, self.dim, self.bias)
         grid = as_grid(domain).on(x)
+        if self.cache is None:
+            return self._run(x, grid, reach, then)
+        refuse_training(self.training)
+        with torch.no_grad():
+            return self._run(x, grid, reach, then)
+
+    def _run(
+        self,
+        x: Tensor,
+        grid: Grid,
+        reach: Sequence[int] | None,
+        then: tuple[Tensor, Tensor] | None,
+    ) -> Tensor:
         if grid.mask is not None:
             x = torch.where(grid.mask, x, 0.0)
-        kernel = self.sampled_kernel(grid.spacings(self.dim), reach=reach)
-        y = convolve(x, kernel, causal=self.causal) + self.bias.view(-1, *(1,) * self.dim)
-        return y if self.mix is None else self.mix(y)
+        y = self._convolve(x, grid.spacings(self.dim), reach)
+        if then is not None and self.mix is not None:
+            scale, shift = then
+            bias = self.mix.bias + self.mix.weight @ self.bias
+            return mix(y, self.mix.weight * scale[:, None], bias * scale + shift)
+        y = y + self.bias.view(-1, *(1,) * self.dim)
+        y = y if self.mix is None else self.mix(y)
+        return y if then is None else affine(y, *then)
 
     def extra_repr(self) -> str:
         """Return the settings shown by ``print``."""

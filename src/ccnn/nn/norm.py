@@ -7,6 +7,9 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ccnn.ops.branch import affine, is_fast
+from ccnn.ops.moments import moments
+
 
 class BatchNorm(nn.Module):
     """Normalise every channel over the batch and all its valid positions.
@@ -47,25 +50,25 @@ class BatchNorm(nn.Module):
         """(B, C, *S) -> (B, C, *S)."""
         if mask is not None:
             x = torch.where(mask, x, 0.0)  # 0 · NaN would reach the gradients
-        if not self.training or (mask is None and not _is_distributed()):
-            if self.training:
-                self.num_batches_tracked.add_(1)
+        if not self.training:
             return F.batch_norm(
-                x,
-                self.running_mean,
-                self.running_var,
-                self.weight,
-                self.bias,
-                training=self.training,
-                momentum=self.momentum,
-                eps=self.eps,
+                x, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps
             )
-        mean, var, count = masked_statistics(x, mask)
-        self._track(mean, var, count)
-        shape = (1, -1) + (1,) * (x.ndim - 2)
+        scale, shift = self.affine(x, mask)
+        return affine(x, scale, shift).to(x.dtype)
+
+    def affine(self, x: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Return the scale and the shift, (C,) each, that normalise x.
+
+        In training they come from x, through which gradients flow, and the running statistics
+        are updated; otherwise they come from the running statistics.
+        """
+        mean, var = self.running_mean, self.running_var
+        if self.training:
+            mean, var, count = masked_statistics(x, mask)
+            self._track(mean, var, count)
         scale = self.weight * torch.rsqrt(var + self.eps)
-        y = x * scale.view(shape) + (self.bias - mean * scale).view(shape)
-        return y.to(x.dtype)
+        return scale, self.bias - mean * scale
 
     @torch.no_grad()
     def _track(self, mean: Tensor, var: Tensor, count: Tensor) -> None:
@@ -82,6 +85,9 @@ class BatchNorm(nn.Module):
 def masked_statistics(x: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
     """Return mean (C,), variance (C,) and count () over valid samples of all processes."""
     x = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+    if mask is None and is_fast(x) and not _is_distributed():
+        mean, var = moments(x)
+        return mean, var, x.new_tensor(x.numel() / x.shape[1])
     axes = [0, *range(2, x.ndim)]
     if mask is None:
         count = x.new_tensor(x.numel() / x.shape[1])
