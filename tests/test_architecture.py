@@ -223,7 +223,6 @@ def test_checker_leaves_the_allowed_alone(path, source):
     assert violations(source, Path(path)) == []
 
 
-@pytest.mark.skipif(not (SRC / "__init__.py").exists(), reason="src/ccnn has no __init__.py yet")
 def test_import_ccnn_loads_no_optional_library():
     optional = sorted(ROOMS.keys() - {"safetensors"})
     code = f"import sys, ccnn; print(*[name for name in {optional} if name in sys.modules])"

@@ -70,8 +70,8 @@ class CCNN(nn.Module):
     init
         How kernel networks are initialised: ``"energy"``, ``"authors"`` or ``"none"``.
     checkpoint
-        Keep only the input of each block for the gradient and compute the rest again: about a
-        quarter of the memory for a third more time, for very long signals.
+        Keep only the input of each block for the gradient and compute the rest again: less
+        memory for more time, for very long signals.
 
     Shapes
     ------

@@ -119,7 +119,7 @@ def mix(x: Tensor, weight: Tensor, bias: Tensor, *, out: Tensor | None = None) -
 def affine(x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
     """Return scale · x + shift, with one number per channel: (B, C, *S) -> (B, C, *S)."""
     shape = (-1, *(1,) * (x.ndim - 2))
-    # Not addcmul, which is many times slower where it broadcasts.
+    # Not addcmul, which is slower than both of these where it broadcasts.
     return torch.mul(x, scale.view(shape)).add_(shift.view(shape))
 
 

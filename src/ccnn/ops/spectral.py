@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-# Spectra are made in pieces of about this many bytes, which stay in a core's cache. Measured on
-# workload a of benchmarks/speed.py: 1 to 3 MB are equal, 16 MB are a third slower.
+# Spectra are made in pieces of about this many bytes, which stay in a core's cache. For signals
+# like workload a of benchmarks/speed.py 1 to 3 MB were equal, and all 19 MB at once a fifth slower.
 CACHE_BYTES = 1 << 21
 
 
