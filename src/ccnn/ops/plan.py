@@ -19,8 +19,9 @@ METHODS = ("auto", "direct", "fft", "blocks")
 _FAST_TAPS = 9
 _DIRECT_FAST = {1: (1.3, 0.0), 2: (1.5, 0.02), 3: (2.0, 0.08)}
 _DIRECT_SLOW = {1: 0.6, 2: 0.47, 3: 0.08}
-# Direct, with both gradients; the kernel's is the expensive one.
-_DIRECT_TRAINING = {1: (2.0, 1.2), 2: (1.0, 0.3), 3: (1.0, 1.2)}
+# Direct, with both gradients; the kernel's is the expensive one. In 2-D and 3-D these are rough:
+# they were taken on a busy machine, where only the ratios to an FFT could be read.
+_DIRECT_TRAINING = {1: (2.0, 1.2), 2: (3.0, 0.16), 3: (5.0, 0.6)}
 # Per transform and per log2 of its size, and the same once a transform no longer fits the cache.
 _FFT = {1: 0.17, 2: 0.2, 3: 0.35}
 _FFT_FITS = 1 << 16
