@@ -64,6 +64,7 @@ def _convolve(x: Tensor, kernel: Tensor, *, causal: bool, method: Method) -> Ten
     if method == "auto":
         method = plan(x.shape, kernel.shape, training=needs_gradient(x, kernel)).method
     if has_own_gradient(x) and needs_gradient(x, kernel):
+        # torch does not type it
         y: Tensor = _Convolution.apply(x, kernel, origin, method)  # type: ignore[no-untyped-call]
         return y
     return plain(x, kernel, origin, method)
@@ -117,10 +118,10 @@ class _Convolution(torch.autograd.Function):
     def forward(
         ctx: Any, x: Tensor, kernel: Tensor, origin: tuple[int, ...], method: str
     ) -> Tensor:
-        ctx.engine = ENGINES[method](kernel, origin, x.shape[2:])
+        ctx.engine = engine = ENGINES[method](kernel, origin, x.shape[2:])
         ctx.save_for_backward(x, kernel)
         ctx.rest = origin, method
-        return ctx.engine.apply(x)  # type: ignore[no-any-return]
+        return engine.apply(x)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
