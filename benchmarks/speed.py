@@ -100,10 +100,7 @@ def forward(model: torch.nn.Module, x: torch.Tensor):
 def floor(work: Workload, model: ccnn.CCNN, sgemm: float, copied: float) -> tuple[float, float]:
     """Return the least seconds of a forward and of a training step that the parts add up to."""
     reach = model.stem.reach((1.0,) * len(work.size))
-    lengths = [
-        good_size(s + n, even=axis == len(work.size) - 1)
-        for axis, (s, n) in enumerate(zip(work.size, reach, strict=True))
-    ]
+    lengths = [good_size(s + n, multiple=2) for s, n in zip(work.size, reach, strict=True)]
     dims = tuple(range(-len(lengths), 0))
     samples = math.prod(lengths)
     positions = math.prod(work.size)

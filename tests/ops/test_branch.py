@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from ccnn.ops import branch, convolve, spectral
+from ccnn.ops.affine import Affine
 from ccnn.ops.branch import frozen_branch, groups_of, pieces_of, plain_branch, residual_branch
 from ccnn.ops.conv import ENGINES, crop
 from ccnn.ops.moments import moments
@@ -266,7 +267,7 @@ def test_frozen_equals_the_plain_branch(case, method, masked, cache):
     cropped, origin = crop(kernel, x.shape[2:], causal=CASES[case][2])
     engine = ENGINES[method](cropped, origin, x.shape[2:])
     before = [t.clone() for t in inputs]
-    y = frozen_branch(x, engine, *maps, mask=mask, scale_and_shift=(scale, shift))
+    y = frozen_branch(x, engine, *maps, before=Affine(scale, shift, mask))
     assert_equal_to_rounding(y, judge(inputs, case, method, None, mask))
     for a, b in zip(inputs, before, strict=True):
         assert torch.equal(a, b)

@@ -411,22 +411,20 @@ SMOOTH = sorted(
 )
 
 
-@given(st.integers(1, 2**21), st.booleans())
-@example(1, True)
-@example(1, False)
-@example(2**21, True)
-@example(2401, True)  # 7⁴ is good, but odd
-def test_good_size_is_the_smallest_good_one(n, even):
-    assert good_size(n, even=even) == next(s for s in SMOOTH if s >= n and (s % 2 == 0 or not even))
+@given(st.integers(1, 2**21), st.sampled_from((1, 2, 6, 16)))
+@example(1, 2)
+@example(1, 1)
+@example(2**21, 16)
+@example(2401, 2)  # 7⁴ is good, but odd
+def test_good_size_is_the_smallest_good_one(n, multiple):
+    good = (s for s in (*SMOOTH, 2**22) if s % multiple == 0)
+    assert good_size(n, multiple=multiple) == next(s for s in good if s >= n)
 
 
-def test_good_size_for_every_small_length():
-    for n in range(1, 2000):
-        for even in (False, True):
-            size = good_size(n, even=even)
-            assert size in SMOOTH
-            assert size % (2 if even else 1) == 0
-            assert not [s for s in SMOOTH if n <= s < size and (s % 2 == 0 or not even)]
+@pytest.mark.parametrize("multiple", [0, -2, 11, 22])
+def test_a_multiple_that_no_good_size_has_is_refused(multiple):
+    with pytest.raises(ValueError, match=rf"multiple .*{multiple}"):
+        good_size(5, multiple=multiple)
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="needs SIGALRM")
@@ -446,43 +444,45 @@ def test_good_size_of_nothing_is_refused(n):
 
 
 class TransformLengths(TorchFunctionMode):
-    """Notes the axis and the length of every FFT that torch is asked for, one axis at a time."""
+    """Notes the length of every FFT that torch is asked for; all run along the last axis."""
 
     FUNCTIONS = (torch.fft.rfft, torch.fft.fft, torch.fft.ifft, torch.fft.irfft)
 
     def __init__(self) -> None:
         super().__init__()
-        self.seen: list[tuple[int, int]] = []
+        self.seen: list[int] = []
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         if func in self.FUNCTIONS:
-            axis = kwargs.get("dim", -1)
-            self.seen.append((axis, kwargs.get("n", args[0].shape[axis])))
+            assert kwargs.get("dim", -1) == -1
+            self.seen.append(kwargs.get("n", args[0].shape[-1]))
         return func(*args, **kwargs)
 
 
 @pytest.mark.parametrize("signal_size", [(997,), (100,), (101, 103), (7, 100), (11, 13, 17)])
 @pytest.mark.parametrize("taps", [11, 12])
 def test_ffts_have_good_lengths(signal_size, taps):
-    """Prime lengths become smooth ones; the last is even, also where 105 = 3·5·7 would do."""
+    """Prime lengths become smooth, even ones: 108 where 105 = 3·5·7 would do."""
     dim = len(signal_size)
     x, kernel = pair(signal_size, (taps,) * dim, dense=False, batch=1, channels=1)
     with TransformLengths() as lengths:
         convolve(x, kernel, method="fft")
-    assert {axis for axis, _ in lengths.seen} == set(range(-dim, 0))
-    for axis, n in lengths.seen:
+    # The kernel, the signal and the result, one axis after the other.
+    assert len(lengths.seen) == 3 * dim
+    # No more than the signal and the kernel beside each other, rounded up.
+    most = [good_size(n + taps, multiple=16 if dim == 1 else 2) for n in signal_size]
+    for n in lengths.seen:
         assert n in SMOOTH
-        assert axis != -1 or n % 2 == 0
-        # No more than the signal and the kernel beside each other, rounded up.
-        assert n <= good_size(signal_size[axis] + taps, even=True)
+        assert n % 2 == 0
+        assert n <= max(most)
 
 
 def test_a_kernel_far_longer_than_the_signal_costs_no_long_fft():
     x, kernel = pair((16,), (5001,), dense=False, batch=1, channels=1)
     with TransformLengths() as lengths:
         convolve(x, kernel, method="fft")
-    assert max(n for _, n in lengths.seen) <= 3 * 16
+    assert max(lengths.seen) <= 3 * 16
 
 
 # Autocast

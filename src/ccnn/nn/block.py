@@ -13,6 +13,7 @@ from ccnn.nn.conv import SeparableFlexConv
 from ccnn.nn.dropout import Dropout
 from ccnn.nn.norm import BatchNorm
 from ccnn.nn.pointwise import Pointwise
+from ccnn.ops.affine import Affine
 from ccnn.ops.branch import frozen_branch, is_fast, residual_branch
 from ccnn.ops.conv import Engine, prepare
 
@@ -107,8 +108,7 @@ class ResidualBlock(nn.Module):
                 bias_1,
                 weight_2,
                 bias_2,
-                mask=grid.mask,
-                scale_and_shift=(scale, shift),
+                before=Affine(scale, shift, grid.mask),
             )
 
         def make() -> tuple[Engine, Tensor]:

@@ -15,7 +15,8 @@ from ccnn.nn.kernels import AbstractKernelNet, MAGNet
 from ccnn.nn.masks import GaussianMask, default_sigma
 from ccnn.nn.pointwise import Pointwise
 from ccnn.ops import grids
-from ccnn.ops.branch import affine, mix
+from ccnn.ops.affine import Affine
+from ccnn.ops.branch import mix
 from ccnn.ops.conv import Engine, check_dtype, convolve, prepare
 
 # The reference implementation's value.
@@ -232,7 +233,7 @@ class AbstractContinuousConv(nn.Module, abc.ABC):
             return mix(y, self.mix.weight * scale[:, None], bias * scale + shift)
         y = y + self.bias.view(-1, *(1,) * self.dim)
         y = y if self.mix is None else self.mix(y)
-        return y if then is None else affine(y, *then)
+        return y if then is None else Affine(*then)(y)
 
     def extra_repr(self) -> str:
         """Return the settings shown by ``print``."""

@@ -7,7 +7,8 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ccnn.ops.branch import affine, is_fast
+from ccnn.ops.affine import Affine
+from ccnn.ops.branch import is_fast
 from ccnn.ops.moments import moments
 
 
@@ -55,7 +56,7 @@ class BatchNorm(nn.Module):
                 x, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps
             )
         scale, shift = self.affine(x, mask)
-        return affine(x, scale, shift).to(x.dtype)
+        return Affine(scale, shift)(x).to(x.dtype)
 
     def affine(self, x: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return the scale and the shift, (C,) each, that normalise x.

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import torch.nn.functional as F
 from torch import Tensor
 
+from ccnn.ops.affine import Affine
 from ccnn.ops.spectral import Spectral, good_size
 
 
@@ -33,14 +34,22 @@ class Blocks:
         self.inner = Spectral(kernel, (0,) * dim, lengths, outputs=self.hops)
         self._mirrored: Blocks | None = None
 
-    def apply(self, x: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """Return the convolution, (B, C_in, *S) -> (B, C_out, *S)."""
-        y = self._join(self.inner.apply(self._cut(x)), x.shape[0])
-        return y if out is None else out.copy_(y)
+    def apply(self, x: Tensor, before: Affine | None = None) -> Tensor:
+        """Return the convolution of x, or of before(x): (B, C_in, *S) -> (B, C_out, *S)."""
+        x = x if before is None else before(x)
+        return self._join(self.inner.apply(self._cut(x)), x.shape[0])
 
-    def adjoint(self, grad: Tensor, x: Tensor | None, *, signal_too: bool = True) -> Tensor | None:
-        """Return the gradient of x; where x is given, add to that of the kernel."""
+    def adjoint(
+        self,
+        grad: Tensor,
+        x: Tensor | None,
+        before: Affine | None = None,
+        *,
+        signal_too: bool = True,
+    ) -> Tensor | None:
+        """Return the gradient of the signal; where x is given, add to that of the kernel."""
         if x is not None:
+            x = x if before is None else before(x)
             self.inner.adjoint(self._cut_plain(grad), self._cut(x), signal_too=False)
         if not signal_too:
             return None
@@ -101,7 +110,7 @@ def block_hop(signal: int, taps: int) -> int:
     No more than the whole signal needs.
     """
     length = min(max(4 * taps, 64), signal + taps - 1)
-    return good_size(length, even=True) - taps + 1
+    return good_size(length, multiple=2) - taps + 1
 
 
 def _pad(x: Tensor, margins: Sequence[tuple[int, int]]) -> Tensor:

@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ccnn.ops.affine import Affine
 from ccnn.ops.conv import (
     ENGINES,
     Engine,
@@ -25,7 +26,7 @@ from ccnn.ops.plan import plan
 
 # Signals go through the branch in groups of about this many bytes. Measured on workload a of
 # benchmarks/speed.py, 2 to 32 MB differ by less than the noise; smaller ones keep less memory.
-GROUP_BYTES = 1 << 23
+GROUP_BYTES = 1 << 22
 
 gelu_backward = torch.ops.aten.gelu_backward
 
@@ -103,7 +104,7 @@ def plain_branch(
 ) -> Tensor:
     """As `residual_branch`, one operation after the other: the judge of the fast one."""
     x, kernel, scale, shift, weight_1, bias_1, weight_2, bias_2 = inputs
-    n = _normalise(x, scale, shift, mask)
+    n = Affine(scale, shift, mask)(x)
     h = F.gelu(mix(plain(n, kernel, origin, method), weight_1, bias_1))
     h = h if factor is None else h * factor
     return x + F.gelu(mix(h, weight_2, bias_2))
@@ -116,18 +117,6 @@ def mix(x: Tensor, weight: Tensor, bias: Tensor, *, out: Tensor | None = None) -
     return y.add_(bias.view(len(bias), -1)).view(*y.shape[:2], *x.shape[2:])
 
 
-def affine(x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
-    """Return scale · x + shift, with one number per channel: (B, C, *S) -> (B, C, *S)."""
-    shape = (-1, *(1,) * (x.ndim - 2))
-    # Not addcmul, which is slower than both of these where it broadcasts.
-    return torch.mul(x, scale.view(shape)).add_(shift.view(shape))
-
-
-def _normalise(x: Tensor, scale: Tensor, shift: Tensor, mask: Tensor | None) -> Tensor:
-    n = affine(x, scale, shift)
-    return n if mask is None else torch.where(mask, n, 0.0)
-
-
 def frozen_branch(
     x: Tensor,
     engine: Engine,
@@ -136,48 +125,46 @@ def frozen_branch(
     weight_2: Tensor,
     bias_2: Tensor,
     *,
-    mask: Tensor | None = None,
-    scale_and_shift: tuple[Tensor, Tensor] | None = None,
+    before: Affine | None = None,
 ) -> Tensor:
     """As `residual_branch` with a kernel transformed before, and no gradient.
 
-    Without ``scale_and_shift`` the normalisation is part of the kernel and of ``bias_1``, which
-    may be one number per channel and position, (C, P).
+    Without ``before`` the normalisation is part of the kernel and of ``bias_1``, which may be one
+    number per channel and position, (C, P).
     """
-    return _forward(x, engine, scale_and_shift, weight_1, bias_1, weight_2, bias_2, None, mask, [])
+    maps = (weight_1, bias_1, weight_2, bias_2)
+    y = torch.empty(x.shape, dtype=x.dtype)
+    for group in groups_of(x):
+        _forward(x[group], engine, _part(before, group), maps, None, y[group])
+    return y
 
 
 def _forward(
     x: Tensor,
     engine: Engine,
-    scale_and_shift: tuple[Tensor, Tensor] | None,
-    weight_1: Tensor,
-    bias_1: Tensor,
-    weight_2: Tensor,
-    bias_2: Tensor,
+    before: Affine | None,
+    maps: Sequence[Tensor],
     factor: Tensor | None,
-    mask: Tensor | None,
-    kept: Sequence[Tensor],
-) -> Tensor:
-    """Run the branch group by group, filling ``kept`` with what the gradient needs besides x.
+    y: Tensor,
+    *,
+    keep: bool = False,
+) -> tuple[Tensor, ...]:
+    """Run one group through the branch, into y, and return what its gradient needs besides x.
 
     That is the convolution's result and the two pre-activations.
     """
-    y = torch.empty(x.shape, dtype=x.dtype)
+    weight_1, bias_1, weight_2, bias_2 = maps
     bias_1 = bias_1.view(len(bias_1), -1)  # (C, 1) or (C, P)
-    for group in groups_of(x):
-        part = _part(mask, group)
-        n = x[group] if scale_and_shift is None else _normalise(x[group], *scale_and_shift, part)
-        u, z_1_all, z_2_all = (k[group] for k in kept) if kept else (None, None, None)
-        u = engine.apply(n, out=None if u is None else u.view(n.shape)).flatten(2)
-        f = _factor(factor, group)
-        for p in pieces_of(u):
-            z_1 = mix(u[..., p], weight_1, _at(bias_1, p), out=_slot(z_1_all, p))
-            h = _dropped(F.gelu(z_1), f, p)
-            z_2 = mix(h, weight_2, bias_2, out=_slot(z_2_all, p))
-            flat = y[group].view(u.shape)[..., p]
-            torch.add(x[group].flatten(2)[..., p], F.gelu(z_2), out=flat)
-    return y
+    u = engine.apply(x, before).flatten(2)
+    kept = (u, torch.empty(u.shape, dtype=u.dtype), torch.empty(u.shape, dtype=u.dtype))
+    kept = kept if keep else (u,)
+    for p in pieces_of(u):
+        z_1_slot, z_2_slot = (k[..., p] for k in kept[1:]) if keep else (None, None)
+        z_1 = mix(u[..., p], weight_1, _at(bias_1, p), out=z_1_slot)
+        h = _dropped(F.gelu(z_1), factor, p)
+        z_2 = mix(h, weight_2, bias_2, out=z_2_slot)
+        torch.add(x.flatten(2)[..., p], F.gelu(z_2), out=y.view(u.shape)[..., p])
+    return kept if keep else ()
 
 
 class _Branch(torch.autograd.Function):
@@ -186,12 +173,15 @@ class _Branch(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *arguments: Any) -> Tensor:
         *inputs, factor, mask, origin, method, recording, lean = arguments
-        x, kernel, scale, shift, weight_1, bias_1, weight_2, bias_2 = inputs
+        x, kernel, scale, shift, *maps = inputs
         engine = ENGINES[method](kernel, origin, x.shape[2:])
-        keep = recording and not lean
-        kept = [torch.empty(x.shape, dtype=x.dtype).flatten(2) for _ in range(3)] if keep else []
-        maps = (weight_1, bias_1, weight_2, bias_2)
-        y = _forward(x, engine, (scale, shift), *maps, factor, mask, kept)
+        before = Affine(scale, shift, mask)
+        y = torch.empty(x.shape, dtype=x.dtype)
+        kept: list[Tensor] = []
+        for group in groups_of(x):
+            f = _factor(factor, group)
+            keep = recording and not lean
+            kept += _forward(x[group], engine, before.part(group), maps, f, y[group], keep=keep)
         if recording:
             ctx.save_for_backward(*inputs, factor, mask, *kept)
             ctx.engine, ctx.rest = engine, (origin, method)
@@ -222,29 +212,30 @@ def _gradients(
     of_scale, of_shift, of_weight_1, of_bias_1, of_weight_2, of_bias_2 = (
         torch.zeros_like(t) for t in (scale, shift, weight_1, bias_1, weight_2, bias_2)
     )
-    for group in groups_of(x):
-        part = _part(mask, group)
-        n = _normalise(x[group], scale, shift, part)
-        u = kept[0][group] if kept else engine.apply(n).flatten(2)
+    shape = (-1, *(1,) * (x.ndim - 2))
+    for i, group in enumerate(groups_of(x)):
+        before = Affine(scale, shift, mask).part(group)
+        u, z_1_all, z_2_all = kept[3 * i : 3 * i + 3] if kept else (None, None, None)
+        u = engine.apply(x[group], before).flatten(2) if u is None else u
         f = _factor(factor, group)
-        grad_u = torch.empty_like(u)
+        grad_u = torch.empty(u.shape, dtype=u.dtype)
         for p in pieces_of(u):
-            z_1 = kept[1][group][..., p] if kept else mix(u[..., p], weight_1, bias_1)
+            z_1 = mix(u[..., p], weight_1, bias_1) if z_1_all is None else z_1_all[..., p]
             h = _dropped(F.gelu(z_1), f, p)
-            z_2 = kept[2][group][..., p] if kept else mix(h, weight_2, bias_2)
+            z_2 = mix(h, weight_2, bias_2) if z_2_all is None else z_2_all[..., p]
             g_2 = gelu_backward(grad[group].view(u.shape)[..., p], z_2)
             _add_products(of_weight_2, of_bias_2, g_2, h)
             g_h = torch.bmm(weight_2.mT.expand(len(g_2), -1, -1), g_2)
             g_1 = gelu_backward(_dropped(g_h, f, p), z_1)
             _add_products(of_weight_1, of_bias_1, g_1, u[..., p])
             torch.bmm(weight_1.mT.expand(len(g_1), -1, -1), g_1, out=grad_u[..., p])
-        g_n = engine.adjoint(grad_u.view(n.shape), n)
+        g_n = engine.adjoint(grad_u.view(x[group].shape), x[group], before)
         assert g_n is not None
-        if part is not None:
-            g_n = torch.where(part, g_n, 0.0)
+        if before.mask is not None:
+            g_n = torch.where(before.mask, g_n, 0.0)
         of_shift += g_n.flatten(2).sum(dim=-1).sum(dim=0)
         of_scale += (g_n * x[group]).flatten(2).sum(dim=-1).sum(dim=0)
-        torch.mul(g_n, scale.view(-1, *(1,) * (x.ndim - 2)), out=grad_x[group])
+        torch.mul(g_n, scale.view(shape), out=grad_x[group])
         grad_x[group] += grad[group]
     return [
         grad_x,
@@ -259,8 +250,7 @@ def _gradients(
 
 
 def _add_products(of_weight: Tensor, of_bias: Tensor, grad: Tensor, x: Tensor) -> None:
-    for g, value in zip(grad, x, strict=True):
-        of_weight.addmm_(g, value.mT)
+    of_weight += torch.bmm(grad, x.mT).sum(dim=0)
     of_bias += grad.sum(dim=-1).sum(dim=0)
 
 
@@ -268,12 +258,8 @@ def _at(per_position: Tensor, p: slice) -> Tensor:
     return per_position if per_position.shape[-1] == 1 else per_position[..., p]
 
 
-def _slot(whole: Tensor | None, p: slice) -> Tensor | None:
-    return None if whole is None else whole[..., p]
-
-
-def _part(mask: Tensor | None, group: slice) -> Tensor | None:
-    return None if mask is None else mask[group]
+def _part(before: Affine | None, group: slice) -> Affine | None:
+    return None if before is None else before.part(group)
 
 
 def _factor(factor: Tensor | None, group: slice) -> Tensor | None:

@@ -7,6 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ccnn.ops.affine import Affine
+
 _CONV_ND = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 
 
@@ -29,14 +31,21 @@ class Direct:
         self.signal = tuple(signal)
         self._kernel_sum: Tensor | None = None
 
-    def apply(self, x: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """Return the convolution, (B, C_in, *S) -> (B, C_out, *S)."""
-        y = direct(x, self.kernel, self.origin)
-        return y if out is None else out.copy_(y)
+    def apply(self, x: Tensor, before: Affine | None = None) -> Tensor:
+        """Return the convolution of x, or of before(x): (B, C_in, *S) -> (B, C_out, *S)."""
+        return direct(x if before is None else before(x), self.kernel, self.origin)
 
-    def adjoint(self, grad: Tensor, x: Tensor | None, *, signal_too: bool = True) -> Tensor | None:
-        """Return the gradient of x; where x is given, add to that of the kernel."""
+    def adjoint(
+        self,
+        grad: Tensor,
+        x: Tensor | None,
+        before: Affine | None = None,
+        *,
+        signal_too: bool = True,
+    ) -> Tensor | None:
+        """Return the gradient of the signal; where x is given, add to that of the kernel."""
         if x is not None:
+            x = x if before is None else before(x)
             part = self._kernel_part(grad, x)
             self._kernel_sum = part if self._kernel_sum is None else self._kernel_sum + part
         if not signal_too:

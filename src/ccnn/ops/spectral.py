@@ -8,22 +8,29 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-# Spectra are made in pieces of about this many bytes, which stay in a core's cache. For signals
-# like workload a of benchmarks/speed.py 1 to 3 MB were equal, and all 19 MB at once a fifth slower.
-CACHE_BYTES = 1 << 21
+from ccnn.ops.affine import Affine
+
+# Spectra are made in pieces of about this many bytes, which stay in a cache. For signals like
+# workload a of benchmarks/speed.py 1 to 4 MB were equal, and all 19 MB at once a fifth slower.
+CACHE_BYTES = 1 << 22
 
 
-def good_size(n: int, *, even: bool = False) -> int:
-    """Return the smallest FFT length ≥ n with no prime factor above 7 (an even one if asked).
+# From this length on, a multiple of 16 is transformed up to 1.5 times faster.
+_LONG = 128
+
+
+def good_size(n: int, *, multiple: int = 1) -> int:
+    """Return the smallest multiple ≥ n with no prime factor above 7.
 
     A length with a large prime factor costs an FFT five to fifteen times as much.
     """
     if n < 1:
         raise ValueError(f"n must be at least 1, got {n}")
-    step = 2 if even else 1
-    n = -(-n // step) * step
+    if multiple < 1 or not _is_smooth(multiple):
+        raise ValueError(f"multiple must have no prime factor above 7, got {multiple}")
+    n = -(-n // multiple) * multiple
     while not _is_smooth(n):
-        n += step
+        n += multiple
     return n
 
 
@@ -42,7 +49,9 @@ def fft_lengths(
     S + max(o, K-1-o) is enough, less than the S + K - 1 of a full convolution.
     """
     needed = [s + max(o, k - 1 - o) for s, k, o in zip(signal, taps, origin, strict=True)]
-    return tuple(good_size(n, even=i == len(needed) - 1) for i, n in enumerate(needed))
+    if len(needed) == 1 and needed[0] > _LONG:
+        return (good_size(needed[0], multiple=16),)
+    return tuple(good_size(n, multiple=2) for n in needed)
 
 
 class Spectral:
@@ -72,32 +81,42 @@ class Spectral:
         *,
         outputs: Sequence[int] | None = None,
     ) -> None:
-        dim = len(signal)
+        self.dim = len(signal)
         self.signal = tuple(signal)
         self.outputs = self.signal if outputs is None else tuple(outputs)
-        self.taps = tuple(kernel.shape[-dim:])
+        self.taps = tuple(kernel.shape[-self.dim :])
         self.starts = tuple(k - 1 - o for k, o in zip(self.taps, origin, strict=True))
         self.lengths = fft_lengths(signal, self.taps, origin) if outputs is None else self.signal
-        self.dense = kernel.ndim == dim + 2
-        self.axes = tuple(range(-dim, 0))
+        self.dense = kernel.ndim == self.dim + 2
+        self.axes = tuple(range(-self.dim, 0))
         self.transfer = self._transform(kernel.flip(self.axes))  # (C, *F) or (O, I, *F)
         self._adjoint_transfer: Tensor | None = None
         self._kernel_sum: Tensor | None = None
 
-    def apply(self, x: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """Return the convolution, (B, C_in, *S) -> (B, C_out, *S)."""
+    def apply(self, x: Tensor, before: Affine | None = None) -> Tensor:
+        """Return the convolution of x, or of before(x): (B, C_in, *S) -> (B, C_out, *S)."""
         if self.dense:
-            product = torch.einsum("bi...,oi...->bo...", self._transform(x), self.transfer)
+            product = torch.einsum("bi...,oi...->bo...", self._transform(x, before), self.transfer)
             return self._inverse(product, self.starts, self.outputs)
-        shape = (*x.shape[:2], *self.outputs)
-        y = torch.empty(shape, dtype=x.dtype, device=x.device) if out is None else out
-        for c in self._channel_slices(x):
-            spectrum = self._transform(x[:, c]).mul_(self.transfer[c])
-            y[:, c] = self._inverse(spectrum, self.starts, self.outputs)
-        return y
+        results = (
+            self._inverse(
+                self._transform(x[b, c], _part(before, b, c)).mul_(self.transfer[c]),
+                self.starts,
+                self.outputs,
+            )
+            for b, c in self._pieces(x)
+        )
+        return self._join(x, results, self.outputs)
 
-    def adjoint(self, grad: Tensor, x: Tensor | None, *, signal_too: bool = True) -> Tensor | None:
-        """Return the gradient of x; where x is given, add to that of the kernel.
+    def adjoint(
+        self,
+        grad: Tensor,
+        x: Tensor | None,
+        before: Affine | None = None,
+        *,
+        signal_too: bool = True,
+    ) -> Tensor | None:
+        """Return the gradient of the signal; where x is given, add to that of the kernel.
 
         ŷ = x̂ ŵ, so x̂ gets ĝ conj(ŵ) and ŵ gets Σ_b conj(x̂) ĝ; the shift by ``starts`` is a
         phase, and no complex-to-complex transform is needed.
@@ -105,58 +124,84 @@ class Spectral:
         if self._adjoint_transfer is None:
             self._adjoint_transfer = self.transfer.conj() * self._phase()
         back = self._adjoint_transfer
+        first = (0,) * self.dim
         if self.dense:
             spectrum = self._transform(grad)
             if x is not None:
-                self._add(torch.einsum("bo...,bi...->oi...", spectrum, self._transform(x).conj()))
+                other = self._transform(x, before)
+                self._add(torch.einsum("bo...,bi...->oi...", spectrum, other.conj()))
             if not signal_too:
                 return None
             product = torch.einsum("bo...,oi...->bi...", spectrum, back)
-            return self._inverse(product, (0,) * len(self.axes), self.signal)
-        result = torch.empty_like(grad) if signal_too else None
-        for c in self._channel_slices(grad):
-            spectrum = self._transform(grad[:, c])
-            if x is not None:
-                # Σ_b conj(x̂) ĝ, as one product of vectors per frequency and channel.
-                other = self._transform(x[:, c])
-                self._add(other.conj_physical_().mul_(spectrum).sum(dim=0), c)
-            if result is not None:
-                spectrum.mul_(back[c])
-                result[:, c] = self._inverse(spectrum, (0,) * len(self.axes), self.signal)
-        return result
+            return self._inverse(product, first, self.signal)
+
+        def results() -> Iterator[Tensor]:
+            for b, c in self._pieces(grad):
+                spectrum = self._transform(grad[b, c])
+                if x is not None:
+                    other = self._transform(x[b, c], _part(before, b, c))
+                    self._add(other.conj_physical_().mul_(spectrum).sum(dim=0), c)
+                if signal_too:
+                    yield self._inverse(spectrum.mul_(back[c]), first, self.signal)
+
+        if signal_too:
+            return self._join(grad, results(), self.signal)
+        for _ in results():
+            pass
+        return None
 
     def kernel_gradient(self) -> Tensor:
         """Return the gradient of the kernel, from what `adjoint` added up, and start anew."""
         assert self._kernel_sum is not None
         spectrum, self._kernel_sum = self._kernel_sum * self._phase(), None
-        return self._inverse(spectrum, (0,) * len(self.axes), self.taps).flip(self.axes)
+        return self._inverse(spectrum, (0,) * self.dim, self.taps).flip(self.axes)
 
-    def _add(self, part: Tensor, channels: slice = slice(None)) -> None:
+    def _add(self, piece: Tensor, channels: slice = slice(None)) -> None:
         if self._kernel_sum is None:
             self._kernel_sum = torch.zeros_like(self.transfer)
-        self._kernel_sum[channels] += part
+        self._kernel_sum[channels] += piece
 
-    def _channel_slices(self, x: Tensor) -> Iterator[slice]:
-        """Cut the channels so that a piece's spectrum fits the cache; not on other devices."""
-        channels = x.shape[1]
+    def _pieces(self, x: Tensor) -> Iterator[tuple[slice, slice]]:
+        """Cut signals, or the channels of one, so that a piece's spectrum fits the cache.
+
+        Every piece is contiguous. Other devices take all at once.
+        """
+        batch, channels = x.shape[:2]
         if x.device.type != "cpu" or torch.compiler.is_compiling():
-            yield slice(0, channels)
+            yield slice(0, batch), slice(0, channels)
             return
-        per_channel = x.shape[0] * self.transfer[0].numel() * self.transfer.element_size()
-        step = max(1, CACHE_BYTES // per_channel)
-        for c in range(0, channels, step):
-            yield slice(c, c + step)
+        per_channel = self.transfer[0].numel() * self.transfer.element_size()
+        fit = max(1, CACHE_BYTES // per_channel)
+        b_step, c_step = max(1, fit // channels), min(fit, channels)
+        for b in range(0, batch, b_step):
+            for c in range(0, channels, c_step):
+                yield slice(b, b + b_step), slice(c, c + c_step)
 
-    def _transform(self, x: Tensor) -> Tensor:
-        # One axis after the other: rows that are only padding are never transformed.
-        spectrum: Tensor = torch.fft.rfft(x, n=self.lengths[-1])
+    def _join(self, x: Tensor, results: Iterator[Tensor], size: Sequence[int]) -> Tensor:
+        """Put the results of all pieces of x together; a single one is passed on as it is."""
+        pieces = list(self._pieces(x))
+        if len(pieces) == 1:
+            return next(results)
+        y = x.new_empty(*x.shape[:2], *size)
+        for (b, c), result in zip(pieces, results, strict=True):
+            y[b, c] = result
+        return y
+
+    def _transform(self, x: Tensor, before: Affine | None = None) -> Tensor:
+        """Return the spectrum, its axes in reverse order: (…, *S) -> (…, *F).
+
+        One axis after the other, each moved to the end where its samples lie side by side;
+        rows that are only padding are never transformed.
+        """
+        spectrum: Tensor = torch.fft.rfft(_padded(x, self.lengths[-1], before))
         for axis in self.axes[-2::-1]:
-            spectrum = torch.fft.fft(spectrum, n=self.lengths[axis], dim=axis)
+            spectrum = torch.fft.fft(_padded(spectrum.movedim(axis, -1), self.lengths[axis]))
         return spectrum
 
     def _inverse(self, spectrum: Tensor, first: Sequence[int], size: Sequence[int]) -> Tensor:
         for axis in self.axes[:-1]:
-            spectrum = torch.fft.ifft(spectrum, dim=axis).narrow(axis, first[axis], size[axis])
+            rows = torch.fft.ifft(spectrum).narrow(-1, first[axis], size[axis])
+            spectrum = rows.movedim(-1, axis)
         signal: Tensor = torch.fft.irfft(spectrum, n=self.lengths[-1])
         return signal.narrow(-1, first[-1], size[-1])
 
@@ -164,10 +209,28 @@ class Spectral:
         """Return exp(-2πi f · starts / N) on the grid of frequencies, (*F)."""
         dtype, device = self.transfer.real.dtype, self.transfer.device
         phase = torch.zeros((), dtype=dtype, device=device)
-        for axis, (n, start) in enumerate(zip(self.lengths, self.starts, strict=True)):
-            count = n // 2 + 1 if axis == len(self.lengths) - 1 else n
-            f = torch.arange(count, dtype=torch.float64, device=device)
+        for axis in reversed(self.axes):
+            n, start = self.lengths[axis], self.starts[axis]
+            f = torch.arange(n // 2 + 1 if axis == -1 else n, dtype=torch.float64, device=device)
             # Whole turns are dropped before the cast, where they would cost accuracy.
             turns = (f * start / n).frac().to(dtype)
             phase = phase.unsqueeze(-1) + turns
         return torch.polar(torch.ones_like(phase), -2 * torch.pi * phase)
+
+
+def _part(before: Affine | None, batch: slice, channels: slice) -> Affine | None:
+    return None if before is None else before.part(batch, channels)
+
+
+def _padded(x: Tensor, n: int, before: Affine | None = None) -> Tensor:
+    """Return x, or before(x), with zeros behind its last axis up to n samples."""
+    size = x.shape[-1]
+    if size == n:
+        return x if before is None else before(x)
+    padded = x.new_empty(*x.shape[:-1], n)
+    padded[..., size:] = 0
+    if before is None:
+        padded[..., :size] = x
+    else:
+        before(x, out=padded[..., :size])
+    return padded

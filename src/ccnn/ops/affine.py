@@ -1,0 +1,34 @@
+"""A scale and a shift per channel, with zero where no sample exists: a normalisation, ready to use."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Affine(NamedTuple):
+    """n = scale · x + shift, and zero where the mask is false.
+
+    Shapes
+    ------
+    scale, shift : (C,)
+    mask : (B, 1, *S), bool, or None
+    """
+
+    scale: Tensor
+    shift: Tensor
+    mask: Tensor | None = None
+
+    def __call__(self, x: Tensor, *, out: Tensor | None = None) -> Tensor:
+        """(B, C, *S) -> (B, C, *S); with ``out``, written there and without a gradient."""
+        shape = (-1, *(1,) * (x.ndim - 2))
+        # Not addcmul, which is slower than both of these where it broadcasts.
+        n = torch.mul(x, self.scale.view(shape), out=out).add_(self.shift.view(shape))
+        if self.mask is None:
+            return n
+        return torch.where(self.mask, n, 0.0) if out is None else n.masked_fill_(~self.mask, 0.0)
+
+    def part(self, batch: slice, channels: slice = slice(None)) -> "Affine":
+        """Return the same for some signals and channels."""
+        mask = None if self.mask is None else self.mask[batch]
+        return Affine(self.scale[channels], self.shift[channels], mask)
