@@ -35,7 +35,7 @@ each_lean = pytest.mark.parametrize("lean", [False, True])
 
 @pytest.fixture(params=["whole", "several groups", "several pieces"])
 def cache(request, monkeypatch):
-    """How much fits the cache: all, two signals of five, or less than one signal."""
+    """How much fits the cache: all, some of five signals, or less than one signal."""
 
     def shrink(x: Tensor) -> None:
         signal = x[0].numel() * x.element_size()
@@ -47,7 +47,8 @@ def cache(request, monkeypatch):
         flat = x.flatten(2)
         sizes = [len(flat[g]) for g in groups_of(x)]
         if size > signal:
-            assert sizes == [2, 2, 1]
+            assert len(sizes) > 1
+            assert sum(sizes) == BATCH
         else:
             assert sizes == [1] * BATCH
             assert len(list(pieces_of(flat[:1]))) > 1

@@ -273,8 +273,12 @@ def _dropped(h: Tensor, factor: Tensor | None, p: slice) -> Tensor:
 
 
 def groups_of(x: Tensor) -> Iterator[slice]:
-    """Cut a batch into groups of signals that fit the cache."""
-    step = max(1, GROUP_BYTES // (x[0].numel() * x.element_size()))
+    """Cut a batch into groups of signals that fit the cache, of about equal size."""
+    groups = max(1, round(x.numel() * x.element_size() / GROUP_BYTES))
+    step = max(1, -(-len(x) // groups))
+    if step > 1:  # one signal uses all threads, of several each takes its own
+        threads = torch.get_num_threads()
+        step = -(-step // threads) * threads
     for b in range(0, len(x), step):
         yield slice(b, b + step)
 

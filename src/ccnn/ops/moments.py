@@ -7,6 +7,10 @@ from torch import Tensor
 
 from ccnn.ops.branch import groups_of
 
+# E[x²] - E[x]² cancels where the mean is large. Up to this many variances the square of the mean
+# costs less than one digit, and a pass is saved; beyond it the sums are those of x - mean.
+_OFF_CENTRE = 4.0
+
 
 def moments(x: Tensor) -> tuple[Tensor, Tensor]:
     """Return the mean and the (biased) variance of each channel.
@@ -24,18 +28,10 @@ class _Moments(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> tuple[Tensor, Tensor]:
         flat = x.flatten(2)
-        count = flat.shape[0] * flat.shape[2]
-        # Sums of x - pivot: E[x²] - E[x]² would cancel where the mean is large.
-        pivot = flat[0].mean(dim=-1, keepdim=True)  # (C, 1)
-        first = torch.zeros(len(pivot), dtype=torch.float64)
-        second = torch.zeros_like(first)
-        for group in groups_of(flat):
-            centred = flat[group] - pivot
-            first += centred.sum(dim=-1).sum(dim=0)
-            second += torch.linalg.vector_norm(centred, dim=-1).double().square().sum(dim=0)
-        offset = first / count
-        mean = (offset + pivot[:, 0]).to(x.dtype)
-        var = (second / count - offset.square()).clamp(min=0).to(x.dtype)
+        mean, var = _from_sums(flat, None)
+        if bool((mean.square() > _OFF_CENTRE * var).any()):
+            mean, var = _from_sums(flat, mean.to(x.dtype))
+        mean, var = mean.to(x.dtype), var.to(x.dtype)
         ctx.save_for_backward(x, mean)
         return mean, var
 
@@ -47,3 +43,17 @@ class _Moments(torch.autograd.Function):
         level = of_mean / count - slope * mean
         shape = (-1, *(1,) * (x.ndim - 2))
         return torch.mul(x, slope.view(shape)).add_(level.view(shape))
+
+
+def _from_sums(x: Tensor, pivot: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Return mean and variance of x (B, C, P) in float64, from sums of x, or of x - pivot (C,)."""
+    first = torch.zeros(x.shape[1], dtype=torch.float64)
+    second = torch.zeros_like(first)
+    for group in groups_of(x):
+        part = x[group] if pivot is None else x[group] - pivot[:, None]
+        first += part.sum(dim=-1).sum(dim=0)
+        second += torch.linalg.vector_norm(part, dim=-1).double().square().sum(dim=0)
+    count = x.shape[0] * x.shape[2]
+    offset = first / count
+    var = (second / count - offset.square()).clamp(min=0)
+    return offset if pivot is None else offset + pivot, var

@@ -11,8 +11,8 @@ from torch import Tensor
 from ccnn.ops.affine import Affine
 
 # Spectra are made in pieces of about this many bytes, which stay in a cache. For signals like
-# workload a of benchmarks/speed.py 1 to 4 MB were equal, and all 19 MB at once a fifth slower.
-CACHE_BYTES = 1 << 22
+# workload a of benchmarks/speed.py 1 to 8 MB were equal, and all 19 MB at once a fifth slower.
+CACHE_BYTES = 1 << 23
 
 
 # From this length on, a multiple of 16 is transformed up to 1.5 times faster.
