@@ -25,6 +25,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "saving": {"models"},
     "hub": {"saving"},
     "inference": {"nn"},
+    "bench": {"ops"},
     "plots": {"nn", "ops", "models", "domain"},
     "run": {"conf", "domain", "models", "tasks", "training"},
     "estimator": {"domain", "models", "run", "tasks", "training"},

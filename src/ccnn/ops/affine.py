@@ -1,4 +1,4 @@
-"""A scale and a shift per channel, with zero where no sample exists: a normalisation, ready to use."""
+"""A normalisation that is ready to use: a scale and a shift for every channel."""
 
 from typing import NamedTuple
 

@@ -110,10 +110,10 @@ def plain_branch(
     return x + F.gelu(mix(h, weight_2, bias_2))
 
 
-def mix(x: Tensor, weight: Tensor, bias: Tensor, *, out: Tensor | None = None) -> Tensor:
+def mix(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """Return W x + b at every position: (B, C_in, *S) -> (B, C_out, *S)."""
     # One batched product in this layout; Conv1d is three times slower on a CPU.
-    y = torch.bmm(weight.expand(len(x), -1, -1), x.flatten(2), out=out)
+    y = torch.bmm(weight.expand(len(x), -1, -1), x.flatten(2))
     return y.add_(bias.view(len(bias), -1)).view(*y.shape[:2], *x.shape[2:])
 
 
@@ -148,23 +148,22 @@ def _forward(
     y: Tensor,
     *,
     keep: bool = False,
-) -> tuple[Tensor, ...]:
+) -> list[Tensor]:
     """Run one group through the branch, into y, and return what its gradient needs besides x.
 
-    That is the convolution's result and the two pre-activations.
+    That is the convolution's result, the two pre-activations and what lies between them.
     """
     weight_1, bias_1, weight_2, bias_2 = maps
     bias_1 = bias_1.view(len(bias_1), -1)  # (C, 1) or (C, P)
     u = engine.apply(x, before).flatten(2)
-    kept = (u, torch.empty(u.shape, dtype=u.dtype), torch.empty(u.shape, dtype=u.dtype))
-    kept = kept if keep else (u,)
+    kept = [u]
     for p in pieces_of(u):
-        z_1_slot, z_2_slot = (k[..., p] for k in kept[1:]) if keep else (None, None)
-        z_1 = mix(u[..., p], weight_1, _at(bias_1, p), out=z_1_slot)
+        z_1 = mix(u[..., p], weight_1, _at(bias_1, p))
         h = _dropped(F.gelu(z_1), factor, p)
-        z_2 = mix(h, weight_2, bias_2, out=z_2_slot)
+        z_2 = mix(h, weight_2, bias_2)
         torch.add(x.flatten(2)[..., p], F.gelu(z_2), out=y.view(u.shape)[..., p])
-    return kept if keep else ()
+        kept += [z_1, h, z_2] if keep else []
+    return kept if keep else []
 
 
 class _Branch(torch.autograd.Function):
@@ -213,16 +212,19 @@ def _gradients(
         torch.zeros_like(t) for t in (scale, shift, weight_1, bias_1, weight_2, bias_2)
     )
     shape = (-1, *(1,) * (x.ndim - 2))
-    for i, group in enumerate(groups_of(x)):
+    saved = iter(kept)
+    for group in groups_of(x):
         before = Affine(scale, shift, mask).part(group)
-        u, z_1_all, z_2_all = kept[3 * i : 3 * i + 3] if kept else (None, None, None)
-        u = engine.apply(x[group], before).flatten(2) if u is None else u
+        u = next(saved) if kept else engine.apply(x[group], before).flatten(2)
         f = _factor(factor, group)
         grad_u = torch.empty(u.shape, dtype=u.dtype)
         for p in pieces_of(u):
-            z_1 = mix(u[..., p], weight_1, bias_1) if z_1_all is None else z_1_all[..., p]
-            h = _dropped(F.gelu(z_1), f, p)
-            z_2 = mix(h, weight_2, bias_2) if z_2_all is None else z_2_all[..., p]
+            if kept:
+                z_1, h, z_2 = next(saved), next(saved), next(saved)
+            else:
+                z_1 = mix(u[..., p], weight_1, bias_1)
+                h = _dropped(F.gelu(z_1), f, p)
+                z_2 = mix(h, weight_2, bias_2)
             g_2 = gelu_backward(grad[group].view(u.shape)[..., p], z_2)
             _add_products(of_weight_2, of_bias_2, g_2, h)
             g_h = torch.bmm(weight_2.mT.expand(len(g_2), -1, -1), g_2)

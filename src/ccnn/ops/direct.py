@@ -106,11 +106,11 @@ def _depthwise_kernel_gradient(
 
     # Rows of g beyond the signal are zero, so that shifted rows never meet another signal.
     g = grad.new_zeros(channels, batch, *padded, pieces * row)
-    g[(..., *(slice(s) for s in (*lead, width)))] = grad.transpose(0, 1)
+    _window(g, [0] * len(origin), (*lead, width)).copy_(grad.transpose(0, 1))
     g = g.view(channels, rows * pieces, row).mT  # (C, row, R)
     wide = grad.new_zeros(channels, rows + farthest, pieces * row + last - 1)
-    places = (slice(o, o + s) for o, s in zip(origin, (*lead, width), strict=True))
-    inner = wide[:, :rows].view(channels, batch, *padded, -1)[(..., *places)].transpose(0, 1)
+    inner = _window(wide[:, :rows].view(channels, batch, *padded, -1), origin, (*lead, width))
+    inner = inner.transpose(0, 1)
     if before is None:
         inner.copy_(x)
     else:
@@ -125,6 +125,13 @@ def _depthwise_kernel_gradient(
         diagonals = cross.as_strided((channels, last, row), (row * long, 1, long + 1))
         found.append(diagonals.sum(dim=-1))
     return torch.stack(found, dim=1).view(channels, *taps)
+
+
+def _window(x: Tensor, first: Sequence[int], size: Sequence[int]) -> Tensor:
+    """Return a view of some samples along the last axes."""
+    for axis, (start, count) in enumerate(zip(first, size, strict=True), start=-len(size)):
+        x = x.narrow(axis, start, count)
+    return x
 
 
 def direct(x: Tensor, kernel: Tensor, origin: Sequence[int]) -> Tensor:

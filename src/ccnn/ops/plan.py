@@ -5,32 +5,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from ccnn.ops import costs
 from ccnn.ops.blocks import block_hop
+from ccnn.ops.costs import Costs
 from ccnn.ops.spectral import fft_lengths
 
 Method = Literal["auto", "direct", "fft", "blocks"]
 METHODS = ("auto", "direct", "fft", "blocks")
 
-# Nanoseconds per sample on two cores, 110 channels, as benchmarks/crossover.py measured them; by
-# D, with 3 standing for more. Only their order matters.
-
-# Direct, forward: torch has a fast kernel up to 9 taps on every axis (a start, then so much for
-# every tap), and beyond it a slow one (for every tap).
-_FAST_TAPS = 9
-_DIRECT_FAST = {1: (1.3, 0.0), 2: (1.5, 0.02), 3: (2.0, 0.08)}
-_DIRECT_SLOW = {1: 0.6, 2: 0.47, 3: 0.08}
-# Direct, with both gradients; the kernel's is the expensive one. In 2-D and 3-D these are rough:
-# they were taken on a busy machine, where only the ratios to an FFT could be read.
-_DIRECT_TRAINING = {1: (2.0, 1.2), 2: (3.0, 0.16), 3: (5.0, 0.6)}
-# Per transform and per log2 of its size, and the same once a transform no longer fits the cache.
-_FFT = {1: 0.17, 2: 0.2, 3: 0.35}
-_FFT_FITS = 1 << 16
-_FFT_LARGE = 0.45
+# The most taps on an axis for which torch has a fast direct convolution.
+FAST_TAPS = 9
+# The most samples of a transform that fits the cache.
+FFT_FITS = 1 << 16
 # Transforms in a forward (signal, result), and with both gradients (those, the gradient of the
 # result, the signal again, the gradient of the signal).
-_TRANSFORMS_FORWARD, _TRANSFORMS_TRAINING = 2, 5
-# Cutting into pieces and joining them, relative to the transforms.
-_BLOCKS_OVERHEAD = 1.5
+TRANSFORMS_FORWARD, TRANSFORMS_TRAINING = 2, 5
 
 
 @dataclass(frozen=True)
@@ -46,7 +35,7 @@ class Plan:
     """
 
     method: Method
-    milliseconds: dict[str, float]
+    milliseconds: dict[Method, float]
 
     @property
     def reason(self) -> str:
@@ -67,40 +56,90 @@ def plan(signal: Sequence[int], kernel: Sequence[int], *, training: bool = True)
     training
         Whether gradients will be wanted.
     """
-    # Numbers, not a compiler's symbols: the choice is made once per shape.
-    batch, channels, *size = (int(n) for n in signal)
-    dim = len(size)
-    taps = [min(int(k), 2 * s - 1) for k, s in zip(kernel[-dim:], size, strict=True)]
-    # A dense kernel has a direct convolution per pair of channels, but a transform per channel.
-    outputs = int(kernel[0])
-    pairs = batch * (channels if len(kernel) == dim + 1 else channels * outputs)
-    transformed = batch * (channels + outputs) / 2
-    transforms = _TRANSFORMS_TRAINING if training else _TRANSFORMS_FORWARD
-    lengths = fft_lengths(size, taps, [k // 2 for k in taps])
-    hops = [block_hop(s, k) for s, k in zip(size, taps, strict=True)]
-    pieces = math.prod(-(-s // h) for s, h in zip(size, hops, strict=True))
-    inner = [h + k - 1 for h, k in zip(hops, taps, strict=True)]
-    nanoseconds = {
-        "direct": pairs * math.prod(size) * _direct_cost(taps, training=training),
-        "fft": transforms * transformed * _fft_cost(lengths),
-        "blocks": transforms * transformed * pieces * _fft_cost(inner) * _BLOCKS_OVERHEAD,
-    }
+    work = Work.of(signal, kernel, training=training)
+    nanoseconds = work.nanoseconds(costs.CURRENT)
     best = min(nanoseconds, key=lambda name: nanoseconds[name])
-    costs = {name: ns / 1e6 for name, ns in nanoseconds.items()}
-    return Plan(method=best, milliseconds=costs)  # type: ignore[arg-type]  # one of METHODS
+    milliseconds = {name: ns / 1e6 for name, ns in nanoseconds.items()}
+    return Plan(method=best, milliseconds=milliseconds)
 
 
-def _direct_cost(taps: Sequence[int], *, training: bool) -> float:
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """How much there is to do in each way: what costs are multiplied by.
+
+    Attributes
+    ----------
+    taps
+        The taps that can meet a sample, on each axis.
+    results
+        Samples of direct convolutions.
+    transforms
+        How many transforms, of all channels and signals.
+    lengths
+        The size of each, over the whole signal.
+    pieces, piece_lengths
+        Into how many pieces each signal is cut, and the size of their transforms.
+    training
+        Whether gradients are wanted.
+    """
+
+    taps: tuple[int, ...]
+    results: float
+    transforms: float
+    lengths: tuple[int, ...]
+    pieces: int
+    piece_lengths: tuple[int, ...]
+    training: bool
+
+    @classmethod
+    def of(cls, signal: Sequence[int], kernel: Sequence[int], *, training: bool) -> "Work":
+        """Count for shapes as in `plan`."""
+        # Numbers, not a compiler's symbols: the choice is made once per shape.
+        batch, channels, *size = (int(n) for n in signal)
+        dim = len(size)
+        taps = tuple(min(int(k), 2 * s - 1) for k, s in zip(kernel[-dim:], size, strict=True))
+        # A dense kernel has a direct convolution per pair of channels, but a transform per channel.
+        outputs = int(kernel[0])
+        pairs = batch * (channels if len(kernel) == dim + 1 else channels * outputs)
+        hops = [block_hop(s, k) for s, k in zip(size, taps, strict=True)]
+        count = TRANSFORMS_TRAINING if training else TRANSFORMS_FORWARD
+        return cls(
+            taps=taps,
+            results=pairs * math.prod(size),
+            transforms=count * batch * (channels + outputs) / 2,
+            lengths=fft_lengths(size, taps, [k // 2 for k in taps]),
+            pieces=math.prod(-(-s // h) for s, h in zip(size, hops, strict=True)),
+            piece_lengths=tuple(h + k - 1 for h, k in zip(hops, taps, strict=True)),
+            training=training,
+        )
+
+    def nanoseconds(self, c: Costs) -> dict[Method, float]:
+        """Return what each way is expected to take."""
+        cut = c.blocks_training if self.training else c.blocks_forward
+        piece = fft_cost(self.piece_lengths, c) + cut * math.prod(self.piece_lengths)
+        return {
+            "direct": self.results * direct_cost(self.taps, c, training=self.training),
+            "fft": self.transforms * fft_cost(self.lengths, c),
+            "blocks": self.transforms * self.pieces * piece,
+        }
+
+
+def direct_cost(taps: Sequence[int], c: Costs, *, training: bool) -> float:
     """Return the nanoseconds per sample of the result."""
-    dim, count = min(len(taps), 3), math.prod(taps)
-    if not training and max(taps) > _FAST_TAPS:
-        return _DIRECT_SLOW[dim] * count
-    start, per_tap = (_DIRECT_TRAINING if training else _DIRECT_FAST)[dim]
-    return start + per_tap * count
+    d, count = _place(taps), math.prod(taps)
+    once = c.direct_start[d] + c.direct_tap[d] * count
+    if max(taps) > FAST_TAPS:
+        once = max(once, c.direct_slow[d] * count)
+    # The gradient of the signal is a convolution like the first.
+    return 2 * once + c.gradient_start[d] + c.gradient_tap[d] * count if training else once
 
 
-def _fft_cost(lengths: Sequence[int]) -> float:
+def fft_cost(lengths: Sequence[int], c: Costs) -> float:
     """Return the nanoseconds of one transform."""
     count = math.prod(lengths)
-    rate = _FFT[min(len(lengths), 3)] if count <= _FFT_FITS else _FFT_LARGE
+    rate = c.fft[_place(lengths)] if count <= FFT_FITS else c.fft_large
     return rate * count * math.log2(max(2, count))
+
+
+def _place(axes: Sequence[int]) -> int:
+    return min(len(axes), 3) - 1
