@@ -26,6 +26,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "hub": {"saving"},
     "inference": {"nn"},
     "plots": {"nn", "ops", "models", "domain"},
+    "report": {"plots", "saving", "domain", "nn", "models", "tasks"},
     "run": {"conf", "domain", "models", "tasks", "training"},
     "estimator": {"domain", "models", "run", "tasks", "training"},
     "__main__": {"cli"},
