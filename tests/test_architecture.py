@@ -35,7 +35,7 @@ MAY_IMPORT_ANYTHING = {"cli", "__init__"}
 
 # The layers in which a library may be imported; anywhere else it may not.
 ROOMS: dict[str, set[str]] = {
-    "sklearn": {"estimator"},
+    "sklearn": {"estimator", "tasks"},
     "matplotlib": {"plots", "report"},
     "hydra": {"cli", "run", "conf"},
     "omegaconf": {"cli", "run", "conf"},

@@ -1,4 +1,7 @@
-"""Values that have the right type and still make no sense, refused by name."""
+"""Values of the network that have the right type and still make no sense, refused by name.
+
+What optimiser, data and trainer accept, `ccnn.training.settings` knows and says.
+"""
 
 import difflib
 from collections.abc import Callable, Sequence
@@ -9,9 +12,7 @@ CHOICES: dict[str, Sequence[object]] = {
     "model.dropout_kind": ("channel", "element"),
     "model.head": ("pool", "last", "none"),
     "model.init": ("energy", "authors", "none"),
-    "optim.decay": ("decoupled", "authors"),
-    "optim.loss": ("auto", "cross_entropy", "single_logit", "mse"),
-    "trainer.progress": (True, False, "auto"),
+    "recipe.name": ("paper", "authors"),
 }
 WORDS_OR_NUMBERS: dict[str, Sequence[str]] = {
     "model.omega_0": ("auto",),
@@ -27,22 +28,6 @@ RANGES: dict[str, _Range] = {
     "model.band": POSITIVE,
     "model.dropout": RATE,
     "model.dropout_in": RATE,
-    "optim.lr": POSITIVE,
-    "optim.weight_decay": NOT_NEGATIVE,
-    "optim.mask_lr_ratio": NOT_NEGATIVE,
-    "optim.warmup_epochs": NOT_NEGATIVE,
-    "optim.epochs": POSITIVE,
-    "optim.clip": NOT_NEGATIVE,
-    "optim.label_smoothing": RATE,
-    "optim.aliasing": NOT_NEGATIVE,
-    "optim.ema": RATE,
-    "optim.early_stopping": POSITIVE,
-    "data.batch_size": POSITIVE,
-    "data.accumulate": POSITIVE,
-    "data.workers": NOT_NEGATIVE,
-    "data.limit": POSITIVE,
-    "trainer.max_epochs": POSITIVE,
-    "trainer.num_nodes": POSITIVE,
     "seed": NOT_NEGATIVE,
 }
 
@@ -61,12 +46,6 @@ def check(config: DictConfig) -> None:
         value = OmegaConf.select(config, key)
         if isinstance(value, int | float) and not inside(value):
             raise ValueError(f"{key} is {value}; expected a number {meaning}")
-    batch, pieces = config.data.batch_size, config.data.accumulate
-    if batch % pieces:
-        raise ValueError(
-            f"data.batch_size is {batch} and data.accumulate {pieces}; "
-            "expected the second to divide the first"
-        )
 
 
 def nearest(name: object, known: Sequence[object]) -> str:

@@ -1,7 +1,7 @@
 """What a configuration may hold: every key, with its type.
 
 The YAML files beside this one fill it in. A key that does not stand here is refused, and so is a
-value of another type; what words a key accepts, and which numbers, `ccnn.conf.checks` knows.
+value of another type; which words and numbers make sense, others say.
 """
 
 from dataclasses import dataclass, field
@@ -124,6 +124,8 @@ class Trainer:
     strategy: str = MISSING
     precision: str = MISSING
     progress: bool | str = MISSING
+    save_minutes: float | None = 5.0
+    save_steps: int | None = None
 
 
 @dataclass
