@@ -21,14 +21,17 @@ MAY_IMPORT: dict[str, set[str]] = {
     "conf": set(),
     "nn": {"ops", "domain"},
     "models": {"nn", "ops", "domain"},
-    "training": {"domain"},
+    "training": {"domain", "nn"},
     "saving": {"models"},
     "hub": {"saving"},
     "inference": {"nn"},
     "plots": {"nn", "ops", "models", "domain"},
     "report": {"plots", "saving", "domain", "nn", "models", "tasks"},
-    "run": {"conf", "domain", "models", "tasks", "training"},
-    "estimator": {"domain", "models", "run", "tasks", "training"},
+    "fitting": {"inference", "models", "saving", "training"},
+    "run": {
+        *("conf", "domain", "fitting", "inference", "models", "saving", "tasks", "training"),
+    },
+    "estimator": {"domain", "fitting", "models", "run", "tasks", "training"},
     "__main__": {"cli"},
 }
 MAY_IMPORT_ANYTHING = {"cli", "__init__"}
