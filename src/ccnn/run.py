@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from ccnn.conf import compose
 from ccnn.fitting import Labels, fit
 from ccnn.inference import cached
-from ccnn.models import CCNN
+from ccnn.models import CCNN, PairCCNN
 from ccnn.models.names import pick
 from ccnn.saving import load
 from ccnn.tasks import TASKS
@@ -50,7 +50,7 @@ class Evaluation:
     targets: Tensor
 
 
-def build_model(config: DictConfig, task: Task) -> CCNN:
+def build_model(config: DictConfig, task: Task) -> CCNN | PairCCNN:
     """Return the network of a configuration for a task, with weights from torch's generator."""
     arguments: Any = OmegaConf.to_container(config.model)
     del arguments["name"]
@@ -58,6 +58,9 @@ def build_model(config: DictConfig, task: Task) -> CCNN:
     if task.kind == "position":
         arguments["head"] = "none"
     out = 1 if config.optim.loss == "single_logit" else task.classes
+    if task.pair:
+        encoder = {"out_channels": config.model.channels, "size": task.size, **arguments}
+        return PairCCNN(out, encoder)
     return CCNN(out_channels=out, size=task.size, **arguments)
 
 
@@ -224,19 +227,21 @@ def _splits(config: DictConfig, task: Task, root: Path | str | None = None) -> S
     if limit is not None:
         lengths = None if train.lengths is None else train.lengths[:limit]
         train = Samples(x=train.x[:limit], y=train.y[:limit], lengths=lengths)
-    raw = config.model.embedding is None
+    embedded = config.model.embedding is not None
     return Splits(
-        train=_signals(train, raw=raw),
-        val=_signals(splits.val, raw=raw),
-        test=_signals(splits.test, raw=raw),
+        *(
+            as_signals(samples, len(task.size), embedded=embedded)
+            for samples in (train, splits.val, splits.test)
+        )
     )
 
 
-def _signals(samples: Samples, *, raw: bool) -> Samples:
+def as_signals(samples: Samples, dim: int, *, embedded: bool) -> Samples:
     """Return symbols as one channel of numbers where the network has no embedding."""
-    if not raw or samples.x.is_floating_point():
+    x = samples.x
+    if embedded or x.is_floating_point():
         return samples
-    return Samples(x=samples.x.float().unsqueeze(1), y=samples.y, lengths=samples.lengths)
+    return Samples(x.float().unsqueeze(-1 - dim), samples.y, samples.lengths)
 
 
 def _machine(config: DictConfig) -> Machine:

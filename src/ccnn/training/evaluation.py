@@ -57,8 +57,8 @@ def score(
     for x, y, lengths in EvaluationBatches(samples, batch_size):
         grid = Grid(spacing=spacing, lengths=lengths)
         x = x.to(device)
-        mask = None if lengths is None else grid.on(x if x.is_floating_point() else x[:, None]).mask
         out = model(x) if lengths is None and spacing == 1.0 else model(x, grid)
+        mask = grid.on(out).mask if loss.per_position else None
         sums.add(*loss.compare(out, y.to(device), mask, 0.0))
         outputs.append(out.float().cpu())
     total, right, count = sums.values.tolist()

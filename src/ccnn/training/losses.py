@@ -37,6 +37,11 @@ class Loss:
     probabilities: Callable[[Tensor], Tensor]
 
     @property
+    def per_position(self) -> bool:
+        """Whether there is a target at every position, so that a mask matters here."""
+        return self.name.startswith("position")
+
+    @property
     def more_is_better(self) -> bool:
         """Whether the better of two scores is the larger one."""
         return self.score == "accuracy"

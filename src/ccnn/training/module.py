@@ -165,8 +165,8 @@ class Training(L.LightningModule):
         if lengths is None:
             return self.model(x), None
         grid = Grid(lengths=lengths)
-        signal = x if x.is_floating_point() else x.unsqueeze(1)
-        return self.model(x, grid), grid.on(signal).mask
+        outputs = self.model(x, grid)
+        return outputs, grid.on(outputs).mask if self.loss.per_position else None
 
     def _penalty(self) -> Tensor | float:
         penalty: Tensor | float = 0.0
