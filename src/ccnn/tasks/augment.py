@@ -1,6 +1,6 @@
 """Random changes of training images, as in the authors' commands.
 
-Each takes a batch and a generator, so that a run repeats bit for bit.
+Their random numbers are torch's own, on the CPU, so that a seeded run repeats bit for bit.
 """
 
 import math
@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 
-def crop_and_flip(x: Tensor, generator: torch.Generator, *, margin: int = 4) -> Tensor:
+def crop_and_flip(x: Tensor, *, margin: int = 4) -> Tensor:
     """Shift each image by up to `margin` pixels, mirrored at its border, and flip every second.
 
     Shapes
@@ -19,8 +19,8 @@ def crop_and_flip(x: Tensor, generator: torch.Generator, *, margin: int = 4) -> 
     result : (B, C, H, W)
     """
     batch, _, height, width = x.shape
-    shifts = torch.randint(-margin, margin + 1, (2, batch, 1), generator=generator)
-    flips = torch.rand(batch, 1, generator=generator) < 0.5
+    shifts = torch.randint(-margin, margin + 1, (2, batch, 1))
+    flips = torch.rand(batch, 1) < 0.5
     rows = _mirror(torch.arange(height) + shifts[0], height)  # (B, H)
     columns = _mirror(torch.arange(width) + shifts[1], width)
     columns = torch.where(flips, columns.flip(-1), columns)
@@ -29,13 +29,13 @@ def crop_and_flip(x: Tensor, generator: torch.Generator, *, margin: int = 4) -> 
     return x.movedim(1, -1)[index].movedim(-1, 1).contiguous()
 
 
-def crop_and_flip_sequence(x: Tensor, generator: torch.Generator) -> Tensor:
+def crop_and_flip_sequence(x: Tensor) -> Tensor:
     """Do the same to square images that are sequences of pixels, (B, C, S)."""
     side = math.isqrt(x.shape[-1])
-    return crop_and_flip(x.reshape(*x.shape[:-1], side, side), generator).flatten(-2)
+    return crop_and_flip(x.reshape(*x.shape[:-1], side, side)).flatten(-2)
 
 
-def turn_crop_and_flip(x: Tensor, generator: torch.Generator) -> Tensor:
+def turn_crop_and_flip(x: Tensor) -> Tensor:
     """Enlarge by 272/256, turn by up to 15°, crop to the old size anywhere and flip every second.
 
     Shapes
@@ -44,9 +44,9 @@ def turn_crop_and_flip(x: Tensor, generator: torch.Generator) -> Tensor:
     result : (B, C, H, W)
     """
     batch = len(x)
-    angle = (2 * torch.rand(batch, generator=generator) - 1) * math.radians(15)
-    corner = (2 * torch.rand(batch, 2, generator=generator) - 1) * (1 - 256 / 272)
-    flip = torch.where(torch.rand(batch, generator=generator) < 0.5, -1.0, 1.0)
+    angle = (2 * torch.rand(batch) - 1) * math.radians(15)
+    corner = (2 * torch.rand(batch, 2) - 1) * (1 - 256 / 272)
+    flip = torch.where(torch.rand(batch) < 0.5, -1.0, 1.0)
     cos, sin = angle.cos() * 256 / 272, angle.sin() * 256 / 272
     first = torch.stack([cos * flip, -sin, corner[:, 0]], dim=-1)
     second = torch.stack([sin * flip, cos, corner[:, 1]], dim=-1)

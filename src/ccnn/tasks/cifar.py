@@ -57,13 +57,14 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
     """Read images (n, 3, 32, 32) and labels (n,) of both parts, both of unsigned bytes."""
     wanted = {"x_train": (3, 32, 32), "y_train": (), "x_test": (3, 32, 32), "y_test": ()}
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in wanted}
+        # Opened here, because np.load leaves a file open that turns out to be no archive.
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in wanted}
     except KeyError as error:
         raise DataDamaged(
             f"{path} has no array {error}; expected {', '.join(wanted)}: make it again"
         ) from error
-    except (OSError, EOFError, ValueError, AttributeError, zipfile.BadZipFile, zlib.error) as error:
+    except (OSError, EOFError, ValueError, TypeError, zipfile.BadZipFile, zlib.error) as error:
         if isinstance(error, PermissionError):
             raise
         raise DataDamaged(f"{path} is damaged ({error}): delete it and fetch it again") from error

@@ -106,7 +106,7 @@ class Task:
     files: str = ""
     find: Callable[[Path], bool] = lambda root: False
     read: Callable[[Path], Splits] | None = None
-    augment: Callable[[Tensor, torch.Generator], Tensor] | None = None
+    augment: Callable[[Tensor], Tensor] | None = None
 
     def present(self, root: Path) -> bool:
         """Tell whether `load` would find its files in a folder."""
