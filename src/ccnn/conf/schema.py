@@ -43,7 +43,7 @@ class Row:
 
 @dataclass
 class Task:
-    """A task's name, and its tables: model sizes to rows, as published and as the authors ran."""
+    """A task's name, and its tables: model sizes to rows, as published and as commanded."""
 
     name: str = MISSING
     paper: dict[str, Row] = field(default_factory=dict)
