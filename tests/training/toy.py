@@ -146,7 +146,9 @@ def full_disk(folder: Path) -> None:
 
 def ddp(folder: Path) -> None:
     """Train with as many processes as Lightning is told to start."""
-    machine = Machine(progress="none", accelerator="cpu", devices=2, strategy="ddp")
+    machine = Machine(
+        progress="none", accelerator="cpu", devices=2, strategy="ddp", precision="64-true"
+    )
     optim = Optim(lr=0.02, epochs=2, warmup_epochs=1)
     data = Splits(sines(64, 1), sines(25, 2), None)  # an odd number to validate
     run(
