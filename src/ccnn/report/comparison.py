@@ -9,7 +9,7 @@ from ccnn.report import html
 from ccnn.report.draw import figure
 from ccnn.report.folder import Run, number, read
 from ccnn.report.network import convolutions
-from ccnn.report.words import count, duration, paper_accuracy, percent
+from ccnn.report.words import count, duration, paper_accuracy, percent, wilson
 
 # One data set under several names, since as a sequence and as an image it is two tasks.
 _DATA_SETS = {
@@ -50,6 +50,7 @@ def compare(
         "<header>",
         html.paragraph(f"{len(contents)} runs", kind="kicker"),
         f"<h1>{html.escape(_headline(contents, names))}</h1>",
+        html.paragraph(_lead(contents), kind="lead"),
         "</header>",
         html.notes(
             [f"{n}: {note}" for n, r in zip(names, contents, strict=True) for note in r.notes]
@@ -91,11 +92,23 @@ def _headline(runs: Sequence[Run], names: Sequence[str]) -> str:
     scored = [(r.accuracy, n) for r, n in zip(runs, names, strict=True) if r.accuracy is not None]
     if len(scored) < 2:
         return " against ".join(names)
-    (best, first), *_, (least, last) = sorted(scored, reverse=True)
-    gap = best - least
-    if gap == 0:
-        return f"{first} and {last} score the same: {best:.2f} %"
-    return f"{first} is {gap:.2f} points ahead of {last}"
+    return ", ".join(f"{name} {value:.2f}\u00a0%" for value, name in sorted(scored, reverse=True))
+
+
+def _lead(runs: Sequence[Run]) -> str:
+    """Say whether the best and the worst run can be told apart by their test sets."""
+    known = [
+        (run.accuracy, run.targets.size)
+        for run in runs
+        if run.accuracy is not None and run.targets is not None and 0 <= run.accuracy <= 100
+    ]
+    if len(known) < 2:
+        return ""
+    low, high = min(known), max(known)
+    text = f"{high[0] - low[0]:.2f} points lie between the best and the worst. "
+    if wilson(*high)[0] <= wilson(*low)[1]:
+        return text + "On test sets of this size that may be chance: their 95 % intervals overlap."
+    return text + "Their 95 % intervals, as the size of the test sets gives them, do not overlap."
 
 
 def _data_set(run: Run) -> str:
@@ -122,7 +135,7 @@ def _dimension_section(runs: Sequence[Run], names: Sequence[str]) -> str:
     picture = figure(
         lambda ax: (plot_dimensions(rows, ax=ax), ax.grid(False)),
         caption="Accuracy on the test set. The axis does not begin at zero.",
-        width=5.6,
+        width=4.8,
         height=1.3 + 0.75 * len(rows),
         wide=True,
     )

@@ -60,7 +60,7 @@ class Run:
         return self._name("model") or "unnamed model"
 
     def _name(self, group: str) -> str:
-        value = self.result.get(group, self.config.get(group))
+        value = self.result.get(group) or self.config.get(group)
         if isinstance(value, Mapping):
             value = value.get("name")
         return str(value) if value else ""
@@ -206,7 +206,8 @@ def _read_predictions(run: Run) -> None:
     path = run.folder / "predictions.npz"
     missing = "predictions.npz is missing (the run may not be finished)"
     try:
-        with np.load(path, allow_pickle=False) as arrays:
+        # Opened here, because np.load leaves a damaged file open.
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             logits, targets = arrays["logits"], arrays["targets"]
         if len(logits) != len(targets) or not len(targets) or logits.ndim < 1:
             raise ValueError(f"{logits.shape} logits, {targets.shape} targets")

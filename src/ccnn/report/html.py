@@ -40,10 +40,11 @@ def paragraph(text: str, *, kind: str = "") -> str:
     return f"<p{attribute}>{escape(text)}</p>" if text else ""
 
 
-def figures(*parts: str) -> str:
+def figures(*parts: str, large: bool = False) -> str:
     """Lay figures side by side, as many as the screen holds."""
     content = "\n".join(part for part in parts if part)
-    return f'<div class="figures">\n{content}\n</div>' if content else ""
+    kind = "figures large" if large else "figures"
+    return f'<div class="{kind}">\n{content}\n</div>' if content else ""
 
 
 def tiles(*pairs: tuple[str, str]) -> str:
@@ -67,6 +68,14 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, bars: int | N
         f'<div class="scroll" tabindex="0"><table>\n<thead><tr>{head}</tr></thead>\n'
         f"<tbody>\n{body}\n</tbody>\n</table></div>"
     )
+
+
+def facts(rows: Sequence[tuple[str, str]]) -> str:
+    """Return names and what they stand for, in words."""
+    shown = "".join(
+        f"<div><dt>{escape(name)}</dt><dd>{escape(text)}</dd></div>" for name, text in rows
+    )
+    return f'<dl class="facts">{shown}</dl>' if shown else ""
 
 
 def _cells(row: Sequence[str], bars: int | None) -> str:

@@ -13,7 +13,7 @@ from ccnn.nn.kernels import AbstractKernelNet
 from ccnn.nn.masks import GaussianMask
 from ccnn.nn.norm import BatchNorm
 from ccnn.plots import plot_kernel, plot_masks, plot_resolutions
-from ccnn.plots.colours import BLUE, RED, fading
+from ccnn.plots.colours import BLUE, RED, SERIES, fading
 from ccnn.report import html
 from ccnn.report.draw import figure
 from ccnn.report.words import count
@@ -42,8 +42,8 @@ def kernel_section(model: nn.Module) -> str:
     draw = _draw_lines if layers[0].dim == 1 else _draw_images
     text = "Of each layer the kernel with the most energy. It is a function of position, so it "
     text += (
-        "can be sampled on any grid: on the left as training uses it; on the right, near its "
-        "largest value, on three grids, whose samples lie on one curve."
+        "can be sampled on any grid: on the left as training uses it; on the right, the "
+        "shaded part on three grids, whose samples lie on one curve."
         if layers[0].dim == 1
         else "can be sampled on any grid: here with twice the spacing of the training grid, with "
         "the same, and with half of it. Blue is negative, red positive."
@@ -51,7 +51,7 @@ def kernel_section(model: nn.Module) -> str:
     if layers[0].dim > 2:
         text += " Slices through the middle."
     parts = [draw(layer, _name(i)) for i, layer in enumerate(layers)]
-    return html.section("The learned kernels", text, html.figures(*parts))
+    return html.section("The learned kernels", text, html.figures(*parts, large=True))
 
 
 def mask_figure(model: nn.Module) -> str:
@@ -93,8 +93,12 @@ def _draw_lines(layer: AbstractContinuousConv, name: str) -> str:
         line.set(color=BLUE, linewidth=1.2, markersize=3)
         plot_resolutions(layer, _SPACINGS, channel=chosen, ax=near)
         middle = _peak(line.get_xdata(), line.get_ydata())
+        ends = whole.get_xlim()
         whole.axvspan(middle - _NEAR, middle + _NEAR, color=BLUE, alpha=0.1, linewidth=0)
+        whole.set_xlim(ends)
         _zoom(near, middle - _NEAR, middle + _NEAR)
+        for samples, colour in zip(near.get_lines()[1:], SERIES, strict=False):
+            samples.set(color=colour, markeredgewidth=1.2)
         near.legend(fontsize=7.5, loc="upper left", handletextpad=0.2, borderaxespad=0)
         for ax in (whole, near):
             ax.set(ylabel="", xlabel="position")

@@ -67,7 +67,7 @@ def _per_class(matrix: NDArray[np.int64]) -> str:
         rows.append((str(i), count(total), right, other))
     if len(rows) > _MOST_ROWS:
         rows.sort(key=lambda row: float(row[2].removesuffix("%").strip() or 0) if total else 0)
-    header = ("class", "samples", "right", "mostly taken for")
+    header = ("class", "samples", "right", "taken for")
     shown = html.table(header, rows[:_MOST_ROWS], bars=2)
     left = len(rows) - _MOST_ROWS
     return shown if left <= 0 else shown + html.paragraph(f"… and {left} classes that do better.")

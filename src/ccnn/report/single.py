@@ -76,8 +76,8 @@ def _page(run: Run, paper: float | None) -> str:
 
 
 def _opening(run: Run, paper: float | None) -> list[str]:
-    about = [run.model_name, f"recipe {run.result['recipe']}" if "recipe" in run.result else ""]
-    about.append(f"seed {run.result['seed']}" if "seed" in run.result else "")
+    settings = [(key, run.result.get(key)) for key in ("recipe", "seed")]
+    about = [run.model_name, *(f"{key} {value}" for key, value in settings if value is not None)]
     tiles = [("test accuracy", percent(run.accuracy))] if run.accuracy is not None else []
     mse = run.score("test", "mse")
     if mse is not None:
@@ -95,7 +95,7 @@ def _opening(run: Run, paper: float | None) -> list[str]:
             tiles.append((name, show(value)))
     return [
         "<header>",
-        html.paragraph(" · ".join(part for part in about if part), kind="kicker"),
+        html.paragraph(" · ".join(about), kind="kicker"),
         f"<h1>{html.escape(_headline(run))}</h1>",
         html.paragraph(_lead(run, paper), kind="lead"),
         html.tiles(*tiles),
@@ -105,7 +105,7 @@ def _opening(run: Run, paper: float | None) -> list[str]:
 
 def _headline(run: Run) -> str:
     if run.accuracy is not None:
-        return f"{run.task}: {run.accuracy:.2f} % right"
+        return f"{run.task}: {run.accuracy:.2f}\u00a0% right"
     if run.score("test", "mse") is not None:
         return f"{run.task}: a mean squared error of {run.score('test', 'mse'):.4g}"
     return f"{run.task}: not finished"
@@ -120,8 +120,8 @@ def _lead(run: Run, paper: float | None) -> str:
         samples = run.targets.size
         low, high = wilson(run.accuracy, samples)
         text = (
-            f"Measured once, on {count(samples)} test samples: chance alone would move the figure "
-            f"between {low:.1f} and {high:.1f} % in 95 of 100 draws of such a test set."
+            f"Measured on {count(samples)} test samples, which leaves it uncertain between "
+            f"{low:.1f} and {high:.1f} % (95 % interval)."
         )
     if paper is not None:
         gap = run.accuracy - paper
@@ -179,7 +179,7 @@ def _size_section(run: Run) -> str:
         parts.append(
             figure(
                 lambda ax: plot_kernel_sizes(metrics.epochs, sizes, ax=ax),
-                caption="Taps that each layer's kernel has where its window is not cut.",
+                caption="Taps of each layer's kernel: as many as its window leaves.",
             )
         )
     if metrics is not None and metrics.sigmas is not None:
@@ -210,12 +210,13 @@ def _timing_section(run: Run) -> str:
         rows.append(("Hardware", _flat(hardware)))
     if (versions := run.result.get("versions")) is not None:
         rows.append(("Versions", _flat(versions)))
-    return html.section("Time and machine", "", html.table(("", ""), rows))
+    return html.section("Time and machine", "", html.facts(rows))
 
 
 def _flat(value: object) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{key} {_flat(item)}" for key, item in value.items())
+        known = {k: v for k, v in value.items() if v not in (None, "", [], {})}
+        return ", ".join(f"{key.replace('_', ' ')} {_flat(item)}" for key, item in known.items())
     return ", ".join(map(_flat, value)) if isinstance(value, list) else str(value)
 
 
