@@ -1,7 +1,12 @@
 """From a configuration to a result, and back from the result's folder to a network."""
 
 import json
+import os
 import shlex
+import signal
+import threading
+import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -9,7 +14,7 @@ from omegaconf import OmegaConf
 
 import ccnn
 from ccnn.conf import compose
-from ccnn.run import build_model, command_of, evaluate, predict, train
+from ccnn.run import Interrupted, build_model, command_of, evaluate, predict, train
 from ccnn.tasks import TASKS
 from ccnn.tasks.task import Samples
 from ccnn.training.evaluation import resample
@@ -108,6 +113,28 @@ def test_augmentation_that_a_task_does_not_have_is_refused(tmp_path):
 def test_resume_with_another_recipe_names_the_key(run):
     with pytest.raises(ValueError, match=r"optim\.lr=0\.02, and now it is 0\.03"):
         train(compose([*SMALL, f"run={run[0]}", "resume=true", "optim.lr=0.03"]))
+
+
+def test_interrupted_run_says_how_to_go_on_and_does(run, tmp_path):
+    _, result = run
+    folder = tmp_path / "run"
+    timer = threading.Thread(target=interrupt_after, args=(folder / "checkpoints" / "last.ckpt",))
+    timer.start()
+    with pytest.raises(Interrupted, match="To go on:") as stop:
+        train(compose([*SMALL, f"run={folder}"]))
+    timer.join()
+    words = shlex.split(str(stop.value).splitlines()[-1])
+    assert words[:2] == ["ccnn", "train"]
+    again = train(compose(words[2:]))
+    assert again.test == result.test
+    assert again.steps == result.steps
+
+
+def interrupt_after(path: Path) -> None:
+    """Press Ctrl-C when the first epoch is over."""
+    while not path.exists():
+        time.sleep(0.001)
+    os.kill(os.getpid(), signal.SIGINT)
 
 
 def test_single_logit_builds_one_output():

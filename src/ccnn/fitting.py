@@ -16,7 +16,7 @@ from ccnn.models import CLASSES
 from ccnn.saving import save
 from ccnn.training.checkpoints import write_file
 from ccnn.training.data import Samples, Splits, check_samples, steps_per_epoch
-from ccnn.training.engine import is_main_process, run_training
+from ccnn.training.engine import is_main_process, pick_accelerator, run_training
 from ccnn.training.evaluation import Scores, score
 from ccnn.training.folder import as_json, open_folder, read_state
 from ccnn.training.loggers import check_loggers
@@ -247,5 +247,5 @@ def _test_line(result: Result, loss: Loss) -> str:
 
 
 def _device(machine: Machine) -> torch.device:
-    wants_gpu = machine.accelerator in ("auto", "gpu", "cuda") and torch.cuda.is_available()
-    return torch.device("cuda" if wants_gpu else "cpu")
+    gpu = pick_accelerator(machine.accelerator) in ("gpu", "cuda") and torch.cuda.is_available()
+    return torch.device("cuda" if gpu else "cpu")

@@ -24,8 +24,19 @@ from ccnn.training.losses import LOSSES, Loss
 from ccnn.training.results import Result
 from ccnn.training.rng import kept_random_state, seed_all
 from ccnn.training.settings import Batching, Loggers, Machine, Optim
+from ccnn.training.signals import Interrupted
 
-__all__ = ["Evaluation", "Labels", "Result", "build_model", "evaluate", "fit", "predict", "train"]
+__all__ = [
+    "Evaluation",
+    "Interrupted",
+    "Labels",
+    "Result",
+    "build_model",
+    "evaluate",
+    "fit",
+    "predict",
+    "train",
+]
 
 # What an override of ``ccnn train`` need not repeat: it says where and how, not what.
 _NOT_REPEATED = ("run", "resume")
@@ -72,6 +83,11 @@ def train(config: DictConfig) -> Result:
     config
         What `ccnn.conf.compose` returns. ``run`` names the folder; with ``resume`` the run that
         is there goes on.
+
+    Raises
+    ------
+    Interrupted
+        After Ctrl-C or SIGTERM: the run is saved, and the message says how to go on.
     """
     task = pick(config.task.name, TASKS, "task")
     if config.data.augment and task.augment is None:
@@ -81,6 +97,18 @@ def train(config: DictConfig) -> Result:
         seed_all(config.seed)
         model = build_model(config, task)
     splits = _splits(config, task)
+    command = command_of(config)
+    try:
+        return _fit(config, task, model, splits, folder, command)
+    except Interrupted as stop:
+        # Not shlex.join, which would quote what has been quoted.
+        again = f"{command} run={shlex.quote(str(folder))} resume=true"
+        raise Interrupted(f"{stop}. To go on:\n  {again}", stop.signum) from None
+
+
+def _fit(
+    config: DictConfig, task: Task, model: nn.Module, splits: Splits, folder: Path, command: str
+) -> Result:
     return fit(
         model,
         splits,
@@ -96,7 +124,7 @@ def train(config: DictConfig) -> Result:
             task=task.name,
             model=config.model.name,
             recipe=config.recipe.name,
-            command=command_of(config),
+            command=command,
             config=OmegaConf.to_yaml(config, resolve=True),
         ),
     )

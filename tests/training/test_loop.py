@@ -260,6 +260,13 @@ def test_plain_progress_is_one_line_per_epoch(toy, capsys):
     assert [line.split()[1] for line in lines] == ["1/2", "2/2", "accuracy"]
 
 
+def test_rich_progress_ends_with_the_test(toy, capsys):
+    toy.run(None, machine=Machine(progress="rich", accelerator="cpu", max_epochs=2))
+    text = capsys.readouterr().out
+    assert "epoch 2/2" in text
+    assert "test accuracy" in text
+
+
 def test_silence(toy, capfd):
     toy.run(None)
     assert capfd.readouterr() == ("", "")

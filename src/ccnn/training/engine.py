@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import lightning as L
+import torch
 from lightning.pytorch.utilities import rank_zero_only
 
 from ccnn.training.failures import NotFinite
@@ -26,6 +27,16 @@ def is_main_process() -> bool:
     """Return whether this process writes the files, before or inside of distributed training."""
     rank = getattr(rank_zero_only, "rank", 0)  # what Lightning reads from the environment
     return int(rank or 0) == 0
+
+
+def pick_accelerator(name: str) -> str:
+    """Return what ``"auto"`` stands for: CUDA where there is some, else the CPU.
+
+    Apple's MPS, which Lightning would choose as well, has no double precision for our sums.
+    """
+    if name != "auto":
+        return name
+    return "gpu" if torch.cuda.is_available() else "cpu"
 
 
 def run_training(
@@ -71,7 +82,7 @@ def _trainer(
     folder: Path | None,
 ) -> L.Trainer:
     return L.Trainer(
-        accelerator=machine.accelerator,
+        accelerator=pick_accelerator(machine.accelerator),
         devices=machine.devices,
         num_nodes=machine.num_nodes,
         strategy=machine.strategy,

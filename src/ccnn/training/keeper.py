@@ -7,7 +7,6 @@ from typing import Any
 
 import lightning as L
 import torch
-from torch import Tensor
 
 from ccnn.training import checkpoints
 from ccnn.training.metrics import Row, csv_bytes, numbers, window_columns
@@ -187,7 +186,7 @@ class Keeper(L.Callback):
 
     def _interrupt(self, training: Training) -> None:
         signum = self.request.signum or 15
-        saved = "" if self.folder is None else "; saved, go on with resume=true"
+        saved = "" if self.folder is None else "; the run is saved and goes on with resume=true"
         raise Interrupted(
             f"stopped after step {training.step} (epoch {training.epoch}){saved}", signum
         )
@@ -221,8 +220,3 @@ def _gathered_random_states(trainer: L.Trainer) -> list[dict[str, Any]]:
     states: list[Any] = [None] * trainer.world_size
     torch.distributed.all_gather_object(states, mine)
     return states
-
-
-def sums_mean(sums: Tensor) -> float:
-    """Return the mean loss of sums so far in this process."""
-    return float(sums[0] / sums[2].clamp(min=1))
