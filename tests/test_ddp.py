@@ -67,6 +67,29 @@ def test_processes_draw_their_own_random_numbers(folder):
     assert not torch.equal(first["torch"], second["torch"])
 
 
+@pytest.mark.slow
+def test_processes_stop_together_and_go_on_bit_for_bit(tmp_path):
+    for folder in ("whole", "stopped", "stopped"):
+        launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+        ended = subprocess.run(
+            [*launch, "--standalone", str(TOY), "ddp_stopped", str(tmp_path / folder)],
+            capture_output=True,
+            text=True,
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
+            timeout=100,
+        )
+        assert ended.returncode == 0, ended.stderr
+        if folder == "stopped":
+            finished = (tmp_path / folder / "result.json").exists()
+            steps = read_checkpoint(tmp_path / folder / "checkpoints" / "last.ckpt")["step"]
+            assert (steps, finished) in ((6, False), (16, True))
+    one, two = (
+        read_checkpoint(tmp_path / name / "checkpoints" / "last.ckpt")["model"]
+        for name in ("whole", "stopped")
+    )
+    assert all(torch.equal(value, two[name]) for name, value in one.items())
+
+
 def test_one_process_wrote_the_files(folder):
     assert (folder / "result.json").exists()
     assert len((folder / "metrics.csv").read_text().splitlines()) == 1 + 2

@@ -3,6 +3,7 @@
 ``python toy.py kills FOLDER`` trains, is killed ten times at random moments, goes on each time.
 """
 
+import contextlib
 import os
 import random
 import resource
@@ -20,6 +21,7 @@ from ccnn.fitting import fit
 from ccnn.models import CCNN
 from ccnn.training.results import Result
 from ccnn.training.settings import Batching, Loggers, Machine, Optim
+from ccnn.training.signals import Interrupted
 
 OPTIM = Optim(lr=0.02, epochs=4, warmup_epochs=1, weight_decay=0.01)
 BATCHING = Batching(batch_size=8)
@@ -162,5 +164,24 @@ def ddp(folder: Path) -> None:
     )
 
 
+def ddp_stopped(folder: Path) -> None:
+    """Let one of two processes be asked to stop, in the first life of the run."""
+    calls, first_life = 0, not (folder / "checkpoints").exists()
+
+    def stop(x: Tensor) -> Tensor:
+        nonlocal calls
+        calls += 1
+        if calls == 6 and first_life and os.environ["RANK"] == "1":
+            os.kill(os.getpid(), signal.SIGTERM)
+        return noisy(x)
+
+    machine = Machine(progress="none", accelerator="cpu", devices=2, strategy="ddp")
+    whole = folder.name == "whole"
+    with contextlib.suppress(Interrupted):
+        run(folder, resume=True, machine=machine, augment=noisy if whole else stop)
+
+
+PROGRAMS = {"kills": kills, "full_disk": full_disk, "ddp": ddp, "ddp_stopped": ddp_stopped}
+
 if __name__ == "__main__":
-    {"kills": kills, "full_disk": full_disk, "ddp": ddp}[sys.argv[1]](Path(sys.argv[2]))
+    PROGRAMS[sys.argv[1]](Path(sys.argv[2]))
