@@ -21,21 +21,25 @@ MAY_IMPORT: dict[str, set[str]] = {
     "conf": set(),
     "nn": {"ops", "domain"},
     "models": {"nn", "ops", "domain"},
-    "training": {"domain"},
+    "training": {"domain", "nn"},
     "saving": {"models"},
     "hub": {"saving"},
     "inference": {"nn"},
     "bench": {"ops"},
     "plots": {"nn", "ops", "models", "domain"},
-    "run": {"conf", "domain", "models", "tasks", "training"},
-    "estimator": {"domain", "models", "run", "tasks", "training"},
+    "report": {"plots", "saving", "domain", "nn", "models", "tasks"},
+    "fitting": {"inference", "models", "saving", "training"},
+    "run": {
+        *("conf", "domain", "fitting", "inference", "models", "saving", "tasks", "training"),
+    },
+    "estimator": {"domain", "fitting", "models", "run", "tasks", "training"},
     "__main__": {"cli"},
 }
 MAY_IMPORT_ANYTHING = {"cli", "__init__"}
 
 # The layers in which a library may be imported; anywhere else it may not.
 ROOMS: dict[str, set[str]] = {
-    "sklearn": {"estimator"},
+    "sklearn": {"estimator", "tasks"},
     "matplotlib": {"plots", "report"},
     "hydra": {"cli", "run", "conf"},
     "omegaconf": {"cli", "run", "conf"},

@@ -8,8 +8,9 @@ from torch import nn
 
 from ccnn.models.ccnn import CCNN
 from ccnn.models.names import pick, suggest
+from ccnn.models.pair import PairCCNN
 
-CLASSES: dict[str, type[nn.Module]] = {"CCNN": CCNN}
+CLASSES: dict[str, type[nn.Module]] = {"CCNN": CCNN, "PairCCNN": PairCCNN}
 
 # The paper's networks. Its text says 4 × 110, its tables and its 200 k parameters 4 × 140.
 MODELS: dict[str, dict[str, int]] = {
@@ -46,4 +47,4 @@ def list_models() -> list[str]:
     return sorted(MODELS)
 
 
-__all__ = ["CCNN", "CLASSES", "MODELS", "create_model", "list_models"]
+__all__ = ["CCNN", "CLASSES", "MODELS", "PairCCNN", "create_model", "list_models"]

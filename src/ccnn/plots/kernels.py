@@ -1,21 +1,17 @@
-"""Figures of continuous kernels: their shape, their resolutions and their spectrum.
-
-The only module that needs matplotlib; ``import ccnn`` does not load it.
-"""
+"""Figures of continuous kernels: their shape, resolutions, spectrum and windows."""
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
 
-import matplotlib.pyplot as plt
 import torch
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from torch import Tensor
 
 from ccnn.domain import Grid
 from ccnn.nn.conv import AbstractContinuousConv
 from ccnn.ops import grids
+from ccnn.plots.canvas import axes_or_new
+from ccnn.plots.colours import depth_colours
 
 _POSITION = "position (training samples)"
 
@@ -26,24 +22,12 @@ _FINE = 16
 _OVERSAMPLING = (8, 1024)
 
 
-def panels(count: int = 1, *, width: float = 4.0, height: float = 3.0) -> list[Axes]:
-    """Return ``count`` axes side by side in a new figure, for the ``ax`` of the functions below."""
-    figure = Figure(figsize=(count * width, height), layout="constrained")
-    return list(figure.subplots(1, count, squeeze=False)[0])
-
-
-def save_figure(ax: Axes, path: str | Path, *, dpi: int = 100) -> None:
-    """Write the whole figure that an axes belongs to; the suffix of the path says the format."""
-    figure = ax.get_figure(root=True)
-    assert figure is not None
-    figure.savefig(path, dpi=dpi)
-
-
 def plot_kernel(
     layer: AbstractContinuousConv,
     *,
     spacing: float | Sequence[float] = 1.0,
     channels: int | Sequence[int] = 0,
+    colorbar: bool = True,
     ax: Axes | None = None,
 ) -> Axes:
     """Draw the kernel a layer uses now: a line in 1-D, an image in 2-D, a middle slice above.
@@ -57,6 +41,8 @@ def plot_kernel(
     channels
         Which kernels. A dense layer has one per pair, number out · in_channels + in. An image
         shows one kernel, a line plot as many as given.
+    colorbar
+        Whether an image gets the scale of its colours beside it.
     ax
         Where to draw; a new figure unless given.
 
@@ -67,7 +53,7 @@ def plot_kernel(
     spacings = Grid(spacing).spacings(layer.dim)
     chosen = _pick_channels(layer, channels)
     kernels = _sample(layer, spacings)  # (kernel_count, *K)
-    ax = _axes(ax)
+    ax = axes_or_new(ax)
     if layer.dim == 1:
         for channel in chosen:
             style = "-" if kernels.shape[1] > 60 else ".-"
@@ -76,7 +62,9 @@ def plot_kernel(
         ax.set_xlabel(_POSITION)
         ax.set_ylabel("kernel value")
     else:
-        _draw_slice(layer, kernels, chosen[0], spacings, ax)
+        _draw_slice(layer, kernels[chosen[0]], spacings, ax)
+        if colorbar:
+            ax.figure.colorbar(ax.get_images()[-1], ax=ax, label="kernel value")
     return ax
 
 
@@ -109,7 +97,7 @@ def plot_resolutions(
     if not spacings:
         raise ValueError("spacings is empty; expected at least one, such as (0.5, 1, 2)")
     (chosen,) = _pick_channels(layer, channel)
-    ax = _axes(ax)
+    ax = axes_or_new(ax)
     position, values = _profile(layer, min(spacings) / _FINE)
     ax.plot(position, values[chosen], color="0.7", linewidth=1, zorder=0)
     for spacing, marker in zip(sorted(spacings), _markers(len(spacings)), strict=True):
@@ -151,7 +139,7 @@ def plot_spectrum(
     -------
     The axes.
     """
-    ax = _axes(ax)
+    ax = axes_or_new(ax)
     frequency, amplitude = _spectrum(layer)
     energy = amplitude.square()
     share = float(energy[frequency <= 0.5].sum() / energy.sum())
@@ -167,8 +155,56 @@ def plot_spectrum(
     return ax
 
 
-def _axes(ax: Axes | None) -> Axes:
-    return plt.subplots(layout="constrained")[1] if ax is None else ax
+def plot_masks(layers: Sequence[AbstractContinuousConv], *, ax: Axes | None = None) -> Axes:
+    """Draw the windows of several layers above each other, the first one lowest.
+
+    Each ends where it is cut. Where D > 1 the further axes are drawn as broken lines.
+
+    Parameters
+    ----------
+    layers
+        Continuous convolutions, in order of depth; one without a window is drawn as a flat line.
+    ax
+        Where to draw; a new figure unless given.
+
+    Returns
+    -------
+    The axes.
+    """
+    if not layers:
+        raise ValueError("layers is empty; expected at least one continuous convolution")
+    ax = axes_or_new(ax)
+    for depth, (layer, colour) in enumerate(zip(layers, depth_colours(len(layers)), strict=True)):
+        for axis in range(layer.dim):
+            position, window = _window(layer, axis)
+            style = ("-", "--", ":")[min(axis, 2)]
+            ax.plot(position, depth + 0.85 * window, style, color=colour, linewidth=1.6)
+            if axis == 0:
+                ax.fill_between(position, depth, depth + 0.85 * window, color=colour, alpha=0.22)
+    ax.set_yticks(range(len(layers)), ["stem", *(f"block {i}" for i in range(1, len(layers)))])
+    ax.set_ylim(-0.15, len(layers))
+    ax.set_xlabel(_POSITION)
+    ax.set_ylabel("window")
+    return ax
+
+
+@torch.no_grad()
+def _window(layer: AbstractContinuousConv, axis: int) -> tuple[Tensor, Tensor]:
+    """Return positions in training samples and the window there, along one axis, (N,) each."""
+    size = layer.kernel_size[axis]
+    most = grids.furthest_offset(size, causal=layer.causal)
+    step = grids.step_in_coordinates(size)
+    extent = most * 1.0
+    if layer.mask is not None:
+        extent = min(max(float(layer.mask.extent()[axis]) / step, 1.0), most)
+    position = torch.linspace(-extent, 0.0 if layer.causal else extent, 201)
+    if layer.mask is None:
+        return position, torch.ones_like(position)
+    coords = torch.zeros(len(position), layer.dim)
+    coords[:, axis] = position * step
+    keep = [grids.step_in_coordinates(k) for k in layer.kernel_size]
+    mask = layer.mask(coords.to(layer.mask.sigma), keep=keep)
+    return position, mask[:, 0].float().cpu()
 
 
 def _pick_channels(layer: AbstractContinuousConv, channels: int | Sequence[int]) -> list[int]:
@@ -213,20 +249,16 @@ def _profile(layer: AbstractContinuousConv, spacing: float) -> tuple[Tensor, Ten
 
 
 def _draw_slice(
-    layer: AbstractContinuousConv,
-    kernels: Tensor,
-    channel: int,
-    spacings: Sequence[float],
-    ax: Axes,
+    layer: AbstractContinuousConv, kernel: Tensor, spacings: Sequence[float], ax: Axes
 ) -> None:
-    """Draw the last two axes as an image, the others at lag zero."""
-    image = kernels[channel]
+    """Draw the last two axes of (*K) as an image, the others at lag zero."""
+    image = kernel
     for _ in range(layer.dim - 2):
         image = image[image.shape[0] // 2]
     limit = float(image.abs().max())
-    rows, columns = _positions(layer, kernels, spacings)[-2:]
+    rows, columns = _positions(layer, kernel[None], spacings)[-2:]
     half_row, half_column = spacings[-2] / 2, spacings[-1] / 2
-    picture = ax.imshow(
+    ax.imshow(
         image.numpy(),
         cmap="RdBu_r",
         vmin=-limit,
@@ -240,7 +272,6 @@ def _draw_slice(
     )
     ax.set_xlabel(_POSITION)
     ax.set_ylabel(_POSITION)
-    ax.figure.colorbar(picture, ax=ax, label="kernel value")
 
 
 def _spectrum(layer: AbstractContinuousConv) -> tuple[Tensor, Tensor]:

@@ -1,0 +1,35 @@
+"""Data sets: what they are, where they come from, and how they are split."""
+
+from ccnn.tasks.cifar import CIFAR10, CIFAR100, IMAGE, IMAGE2D, SCIFAR10
+from ccnn.tasks.digits import DIGITS, DIGITS2D
+from ccnn.tasks.listops import LISTOPS
+from ccnn.tasks.mnist import MNIST, PMNIST, SMNIST
+from ccnn.tasks.pathfinder import PATHFINDER, PATHFINDER2D, PATHX
+from ccnn.tasks.speech import SPEECH_MFCC, SPEECH_RAW
+from ccnn.tasks.stl10 import STL10
+from ccnn.tasks.task import DataDamaged, DataMissing, Samples, Splits, Task
+from ccnn.tasks.text import RETRIEVAL, TEXT
+
+TASKS: dict[str, Task] = {
+    "smnist": SMNIST,
+    "pmnist": PMNIST,
+    "scifar10": SCIFAR10,
+    "speech_raw": SPEECH_RAW,
+    "speech_mfcc": SPEECH_MFCC,
+    "listops": LISTOPS,
+    "text": TEXT,
+    "retrieval": RETRIEVAL,
+    "image": IMAGE,
+    "pathfinder": PATHFINDER,
+    "pathx": PATHX,
+    "cifar10": CIFAR10,
+    "cifar100": CIFAR100,
+    "stl10": STL10,
+    "image2d": IMAGE2D,
+    "pathfinder2d": PATHFINDER2D,
+    "mnist": MNIST,
+    "digits": DIGITS,
+    "digits2d": DIGITS2D,
+}
+
+__all__ = ["TASKS", "DataDamaged", "DataMissing", "Samples", "Splits", "Task"]

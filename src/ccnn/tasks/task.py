@@ -1,0 +1,145 @@
+"""What a data set is: its facts, and how it is read."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+Kind = Literal["class", "value", "position"]
+
+
+class DataMissing(FileNotFoundError):  # noqa: N818 (what it says is a sentence)
+    """The files of a task are not there, or nothing can read them yet."""
+
+
+class DataDamaged(ValueError):  # noqa: N818
+    """A file is there, and is not what it should be."""
+
+
+@dataclass(frozen=True)
+class Samples:
+    """One part of a data set, in memory.
+
+    Shapes
+    ------
+    x : (n, C, *S), or integers (n, *S) where the task has a vocabulary, (n, 2, *S) in pairs
+    y : (n,)
+    lengths : (n,) or None
+    """
+
+    x: Tensor
+    y: Tensor
+    lengths: Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def take(self, index: Tensor | slice) -> "Samples":
+        """Return the samples at some indices."""
+        lengths = None if self.lengths is None else self.lengths[index]
+        return Samples(self.x[index], self.y[index], lengths)
+
+
+@dataclass(frozen=True)
+class Splits:
+    """Training, validation and test samples."""
+
+    train: Samples
+    val: Samples
+    test: Samples
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> "Splits":
+        """Return the same samples with other signals."""
+        parts = (self.train, self.val, self.test)
+        return Splits(*(Samples(change(s.x), s.y, s.lengths) for s in parts))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """The facts of a task, and how its data are found and read.
+
+    Parameters
+    ----------
+    name, title
+        What is typed, and what is meant.
+    size
+        Samples per axis; its length is D.
+    in_channels, classes
+        Channels of a signal (1 where symbols are fed as numbers), and classes.
+    counts
+        Samples for training, validation and test, where all data are there.
+    source
+        Where the data come from, in one line.
+    kind
+        One class, one value, or something at every position.
+    vocabulary
+        The number of symbols where signals are integers.
+    pair
+        Whether a sample is two signals that are judged together.
+    paper
+        Test accuracy in per cent by size of the model (Table 1 to Table 4); empty if not there.
+    files
+        The files that are looked for, for people to read.
+    find
+        Tells whether a folder holds them.
+    read
+        Reads the three parts from such a folder; None while there is no reader.
+    augment
+        Changes a batch of training signals at random, as the authors' commands do with
+        ``data.augment=true``; None if they never do.
+    """
+
+    name: str
+    title: str
+    size: tuple[int, ...]
+    in_channels: int
+    classes: int
+    counts: tuple[int, int, int]
+    source: str
+    kind: Kind = "class"
+    vocabulary: int | None = None
+    pair: bool = False
+    paper: Mapping[str, float] = field(default_factory=dict)
+    files: str = ""
+    find: Callable[[Path], bool] = lambda root: False
+    read: Callable[[Path], Splits] | None = None
+    augment: Callable[[Tensor], Tensor] | None = None
+
+    def present(self, root: Path) -> bool:
+        """Tell whether `load` would find its files in a folder."""
+        return self.read is not None and self.find(Path(root))
+
+    def load(self, root: Path) -> Splits:
+        """Read the data in a folder.
+
+        Raises
+        ------
+        DataMissing
+            If they are not there, or if this version cannot read them.
+        DataDamaged
+            If a file is not what it should be.
+        """
+        if self.read is None:
+            raise DataMissing(
+                f"task={self.name}: this version of ccnn has no reader for {self.title} yet. To "
+                f"fetch the data ({self.source}) or to point data.root at them will help once "
+                "there is one; until then, try task=digits, which needs no files"
+            )
+        if not self.present(root):
+            raise DataMissing(
+                f"task={self.name}: no {self.files} in {Path(root).absolute()}. Fetch them "
+                f"({self.source}); or point data.root, or the variable CCNN_DATA, at the folder "
+                "that holds them; or try task=digits, which needs no files"
+            )
+        return self.read(Path(root))
+
+
+def hold_out(samples: Samples, count: int) -> tuple[Samples, Samples]:
+    """Split off `count` samples at random, always the same: what remains, and those."""
+    generator = torch.Generator().manual_seed(42)
+    order = torch.randperm(len(samples), generator=generator)
+    kept = len(samples) - count
+    return samples.take(order[:kept]), samples.take(order[kept:])

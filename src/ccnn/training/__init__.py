@@ -1,0 +1,1 @@
+"""Training: the LightningModule, what it minimises, and runs that survive being stopped."""

@@ -1,0 +1,257 @@
+"""The LightningModule: one step, the optimiser, and the whole state of a run."""
+
+import copy
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import lightning as L
+import torch
+from torch import Tensor, nn
+
+from ccnn.domain import Grid
+from ccnn.training import failures, penalties
+from ccnn.training.data import (
+    Batch,
+    EvaluationBatches,
+    Samples,
+    TrainingBatches,
+    steps_per_epoch,
+)
+from ccnn.training.losses import Loss
+from ccnn.training.metrics import Row, Sums
+from ccnn.training.optimizer import make_optimizer, set_rate
+from ccnn.training.schedule import warmup_cosine, warmup_steps
+from ccnn.training.settings import Batching, Optim
+
+Augment = Callable[[Tensor], Tensor]
+
+
+class Training(L.LightningModule):
+    """A network, what it learns from, and how far it has come.
+
+    Lightning moves it to devices, wraps it, steps its optimiser. Where the run stands (epoch,
+    micro-batch, step) is kept here, so that a run goes on at any step without Lightning's loops
+    having to be restored: a trainer that goes on is handed the rest of an epoch.
+
+    Parameters
+    ----------
+    model
+        The network: ``model(x)`` or ``model(x, Grid(lengths=…))``.
+    optim, batching, seed, epochs
+        The recipe; ``epochs`` is how long this run lasts.
+    loss
+        What outputs are compared with.
+    train, val
+        Samples; without ``val`` the last epoch counts as the best.
+    augment
+        Changes the signals of a training batch, drawing from torch's global generator.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        optim: Optim,
+        batching: Batching,
+        loss: Loss,
+        train: Samples,
+        val: Samples | None,
+        seed: int,
+        epochs: int,
+        augment: Augment | None = None,
+    ) -> None:
+        super().__init__()
+        self.model = model
+        self.optim, self.batching, self.loss = optim, batching, loss
+        self.samples, self.val_samples = train, val
+        self.seed, self.epochs, self.augment = seed, epochs, augment
+        self.epoch, self.batch, self.step = 0, 0, 0
+        self.seconds = 0.0
+        self.train_sums, self.val_sums = Sums(), Sums()
+        self.history: list[Row] = []
+        self.best: dict[str, Any] | None = None
+        self.average = {k: v.clone() for k, v in model.state_dict().items()} if optim.ema else {}
+        self._optimizer_state: Mapping[str, Any] | None = None
+        self._set_aside: dict[str, Tensor] = {}
+
+    # The data and the schedule
+
+    @property
+    def world(self) -> int:
+        """How many processes train together."""
+        return self._trainer.world_size if self._trainer is not None else 1
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Optimiser steps per epoch."""
+        return steps_per_epoch(len(self.samples.x), self.batching, self.world)
+
+    def train_dataloader(self) -> TrainingBatches:
+        """Return what is left of the current epoch."""
+        return TrainingBatches(
+            self.samples,
+            self.batching,
+            seed=self.seed,
+            epoch=self.epoch,
+            start=self.batch,
+            rank=self.global_rank,
+            world=self.world,
+        )
+
+    def val_dataloader(self) -> Any:
+        """Return this process's share of the validation samples."""
+        if self.val_samples is None:
+            return []
+        size = self.batching.batch_size
+        return EvaluationBatches(self.val_samples, size, rank=self.global_rank, world=self.world)
+
+    def rate(self) -> float:
+        """Return the share of the peak learning rate at the current step."""
+        total = self.epochs * self.steps_per_epoch
+        warmup = warmup_steps(
+            total=total, warmup_epochs=self.optim.warmup_epochs, epochs=self.optim.epochs
+        )
+        return warmup_cosine(self.step, total=total, warmup=warmup)
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        """Return AdamW, where the run stood."""
+        optimizer = make_optimizer(self.model, self.optim)
+        if self._optimizer_state is not None:
+            optimizer.load_state_dict(dict(self._optimizer_state))
+            self._optimizer_state = None
+        return optimizer
+
+    # One step
+
+    def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
+        """Set the learning rate of this step."""
+        set_rate(self._adamw(), self.rate())
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        """Return the loss of a batch with its penalties."""
+        x = batch.x if self.augment is None else self.augment(batch.x)
+        outputs, mask = self._forward(x, batch.lengths)
+        loss, score, count = self.loss.compare(outputs, batch.y, mask, self.optim.label_smoothing)
+        mean = loss / count.clamp(min=1)
+        total = mean + self._penalty()
+        if not torch.isfinite(total):
+            self._refuse(x, batch.lengths, total)
+        self.train_sums.add(loss, score, count)
+        return total
+
+    def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
+        """Refuse a step that would make the weights NaN."""
+        if self.trainer.precision == "16-mixed":
+            return  # infinite gradients are how its loss scale is found
+        gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
+        if not torch.isfinite(nn.utils.get_total_norm(gradients)):
+            where = failures.first_bad_gradient(self.model)
+            raise failures.NotFinite(
+                f"the gradient is not finite at step {self.step} (epoch {self.epoch}), first in "
+                f"the gradient of {where}. {failures.ADVICE}"
+            )
+
+    def advance(self) -> None:
+        """Count a batch that is done, and the step where it completes one.
+
+        Called by the callback that saves, whose hooks Lightning calls before a module's.
+        """
+        self.batch += 1
+        if self.batch % self.batching.accumulate == 0:
+            self.step += 1
+            self._average_weights()
+
+    def _forward(self, x: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        if lengths is None:
+            return self.model(x), None
+        grid = Grid(lengths=lengths)
+        outputs = self.model(x, grid)
+        return outputs, grid.on(outputs).mask if self.loss.per_position else None
+
+    def _penalty(self) -> Tensor | float:
+        penalty: Tensor | float = 0.0
+        if self.optim.decay == "authors" and self.optim.weight_decay:
+            penalty = penalty + self.optim.weight_decay * penalties.authors_norms(self.model)
+        if self.optim.aliasing:
+            penalty = penalty + self.optim.aliasing * penalties.aliasing(self.model)
+        return penalty
+
+    def _refuse(self, x: Tensor, lengths: Tensor | None, loss: Tensor) -> None:
+        grid = None if lengths is None else Grid(lengths=lengths)
+        where = failures.first_failure(self.model, x, grid)
+        raise failures.NotFinite(
+            f"the loss is {loss.item()} at step {self.step} (epoch {self.epoch}): not finite "
+            f"first in {where}. {failures.ADVICE}"
+        )
+
+    def _adamw(self) -> torch.optim.Optimizer:
+        optimizer = self.optimizers(use_pl_optimizer=False)
+        assert isinstance(optimizer, torch.optim.Optimizer)
+        return optimizer
+
+    # Validation
+
+    def validation_step(self, batch: Batch, batch_idx: int) -> None:
+        """Add a batch to the validation sums."""
+        if len(batch.x) == 0:
+            return  # the other processes have one sample more
+        outputs, mask = self._forward(batch.x, batch.lengths)
+        self.val_sums.add(*self.loss.compare(outputs, batch.y, mask, 0.0))
+
+    def on_validation_start(self) -> None:
+        """Put the averaged weights in."""
+        self.val_sums = Sums()
+        if self.average:
+            self._set_aside = copy.deepcopy(self.model.state_dict())
+            self.model.load_state_dict(self.average)
+
+    def on_validation_end(self) -> None:
+        """Take the averaged weights out."""
+        if self._set_aside:
+            self.model.load_state_dict(self._set_aside)
+            self._set_aside = {}
+
+    @torch.no_grad()
+    def _average_weights(self) -> None:
+        state = self.model.state_dict() if self.average else {}
+        for name, value in state.items():
+            mean = self.average[name].to(value.device)
+            if value.is_floating_point():
+                mean.lerp_(value, 1 - self.optim.ema)
+            else:
+                mean.copy_(value)
+            self.average[name] = mean
+
+    def weights(self) -> dict[str, Tensor]:
+        """Return a copy of the weights that count, on the host: the averaged ones if there are."""
+        state = self.average or self.model.state_dict()
+        return {k: v.detach().cpu().clone() for k, v in state.items()}
+
+    # The whole state
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return the state of the run in tensors and plain values."""
+        return {
+            "epoch": self.epoch,
+            "batch": self.batch,
+            "step": self.step,
+            "steps_per_epoch": self.steps_per_epoch,
+            "seconds": self.seconds,
+            "model": self.model.state_dict(),
+            "optimizer": self._adamw().state_dict(),
+            "average": self.average,
+            "train_sums": self.train_sums.total(),
+            "history": [dict(row) for row in self.history],
+            "best": self.best,
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from a `snapshot`; before the trainer starts."""
+        self.epoch, self.batch, self.step = state["epoch"], state["batch"], state["step"]
+        self.seconds = state["seconds"]
+        self.model.load_state_dict(state["model"])
+        self._optimizer_state = state["optimizer"]
+        self.average = dict(state["average"])
+        self.train_sums.values = state["train_sums"].clone()
+        self.history = [dict(row) for row in state["history"]]
+        self.best = state["best"]

@@ -1,0 +1,311 @@
+"""What a task says about its data is what is read, and what is damaged is named."""
+
+import gzip
+import re
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from ccnn.tasks import TASKS, DataDamaged, DataMissing
+from ccnn.tasks.augment import crop_and_flip, crop_and_flip_sequence, turn_crop_and_flip
+from ccnn.tasks.mnist import IMAGES, LABELS
+
+REPO = Path(__file__).resolve().parents[2]
+READABLE = [name for name, task in TASKS.items() if task.read]
+UNREAD = [name for name, task in TASKS.items() if not task.read]
+DIGITS = ("digits", "digits2d")
+
+
+def write_idx(path: Path, array: np.ndarray) -> None:
+    header = bytes([0, 0, 8, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape)
+    content = header + array.astype(np.uint8).tobytes()
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+
+
+@pytest.fixture
+def small(tmp_path):
+    """A folder with a few images in the files of MNIST and of CIFAR-10."""
+    random = np.random.RandomState(0)
+    for part, n in {"train": 24, "test": 6}.items():
+        write_idx(tmp_path / f"{IMAGES[part]}.gz", random.randint(0, 256, (n, 28, 28)))
+        write_idx(tmp_path / LABELS[part], np.arange(n) % 10)
+    arrays = {}
+    for part, n in {"train": 20, "test": 5}.items():
+        arrays[f"x_{part}"] = random.randint(0, 256, (n, 3, 32, 32)).astype(np.uint8)
+        arrays[f"y_{part}"] = (np.arange(n) % 10).astype(np.uint8)
+    np.savez(tmp_path / "cifar10.npz", **arrays)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", READABLE)
+def test_facts_are_those_of_the_samples(name, small):
+    task = TASKS[name]
+    assert task.present(small)
+    splits = task.load(small)
+    for part in (splits.train, splits.val, splits.test):
+        assert part.x.shape[1:] == (task.in_channels, *task.size)
+        assert part.x.dtype == torch.float32
+        assert (part.y.dtype, part.y.shape) == (torch.int64, part.x.shape[:1])
+        assert part.y.min() >= 0
+        assert part.y.max() < task.classes
+        assert len(part) > 0
+        assert part.lengths is None
+
+
+@pytest.mark.parametrize("name", READABLE)
+def test_a_split_is_always_the_same_and_leaves_torchs_numbers_alone(name, small):
+    before = torch.get_rng_state()
+    first = TASKS[name].load(small)
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.manual_seed(17)
+    np.random.seed(17)
+    again = TASKS[name].load(small)
+    for part in ("train", "val", "test"):
+        assert torch.equal(vars(first)[part].x, vars(again)[part].x)
+        assert torch.equal(vars(first)[part].y, vars(again)[part].y)
+
+
+@pytest.mark.parametrize("name", DIGITS)
+def test_digits_have_their_share_of_every_class_in_every_part(name):
+    task = TASKS[name]
+    splits = task.load(Path("nowhere"))
+    parts = [splits.train, splits.val, splits.test]
+    assert tuple(map(len, parts)) == task.counts == (1297, 200, 300)
+    whole = torch.cat([p.y for p in parts]).bincount()
+    for part in parts:
+        share = part.y.bincount() - whole * len(part) / 1797
+        assert share.abs().max() < 2  # rounding, once for the test part and once for validation
+    assert abs(splits.train.x.mean()) < 1e-6
+    assert splits.train.x.std() == pytest.approx(1, abs=1e-3)
+
+
+def test_no_digit_is_in_two_parts_and_none_is_lost():
+    from sklearn.datasets import load_digits
+
+    splits = TASKS["digits"].load(Path("nowhere"))
+    x = torch.cat([p.x for p in (splits.train, splits.val, splits.test)])[:, 0].double()
+    images = load_digits().data
+    scale = images.std() / x.std(correction=0)
+    back = (x * scale + images.mean() - (x * scale).mean()).round().numpy()
+    assert sorted(map(tuple, back)) == sorted(map(tuple, images))
+
+
+def test_images_are_the_sequences_in_rows(small):
+    for flat, image, side in (("digits", "digits2d", 8), ("smnist", "mnist", 28)):
+        one, two = TASKS[flat].load(small).val, TASKS[image].load(small).val
+        assert torch.equal(one.x.reshape(-1, 1, side, side), two.x)
+        assert torch.equal(one.y, two.y)
+    for flat, image in (("scifar10", "cifar10"), ("image", "image2d")):
+        one, two = TASKS[flat].load(small).train, TASKS[image].load(small).train
+        assert torch.equal(one.x, two.x.flatten(-2))
+
+
+def test_the_permutation_is_the_published_one(small):
+    plain, mixed = (TASKS[name].load(small).test.x for name in ("smnist", "pmnist"))
+    first = [693, 85, 647, 392, 765, 14, 299, 711]
+    assert torch.equal(mixed[..., :8], plain[..., first])
+
+
+def test_pixels_are_standardised_as_published(small):
+    with np.load(small / "cifar10.npz") as file:
+        image = file["x_test"][0].astype(np.float64) / 255
+    mean, std = np.array([0.4914, 0.4822, 0.4465]), np.array([0.247, 0.243, 0.261])
+    expected = (image - mean[:, None, None]) / std[:, None, None]
+    np.testing.assert_allclose(TASKS["cifar10"].load(small).test.x[0], expected, atol=1e-5)
+    grey = 0.299 * image[0] + 0.587 * image[1] + 0.114 * image[2]
+    expected = (grey - 122.6 / 255) / (61 / 255)
+    np.testing.assert_allclose(TASKS["image2d"].load(small).test.x[0, 0], expected, atol=1e-5)
+
+
+def test_mnist_is_read_from_its_usual_folder_too(small, tmp_path):
+    home = tmp_path / "elsewhere"
+    (home / "MNIST" / "raw").mkdir(parents=True)
+    for name in (*IMAGES.values(), *LABELS.values()):
+        path = small / f"{name}.gz"
+        path = path if path.exists() else small / name
+        (home / "MNIST" / "raw" / path.name).write_bytes(path.read_bytes())
+    assert torch.equal(TASKS["smnist"].load(home).test.x, TASKS["smnist"].load(small).test.x)
+
+
+IMAGE_FILE = f"{IMAGES['train']}.gz"
+
+
+def damage(folder: Path, how: str) -> Path:
+    """Spoil one file and return it."""
+    path = folder / {"idx": IMAGE_FILE, "lab": LABELS["train"], "npz": "cifar10.npz"}[how[:3]]
+    content = path.read_bytes()
+    match how:
+        case "idx cut" | "npz cut" | "lab cut":
+            path.write_bytes(content[: len(content) // 2])
+        case "idx empty" | "lab empty" | "npz empty":
+            path.write_bytes(b"")
+        case "idx page" | "npz page":
+            path.write_bytes(b"<html>404</html>")
+        case "idx flipped":
+            path.write_bytes(content[:200] + bytes(100) + content[300:])
+        case "idx small images":
+            write_idx(path, np.zeros((24, 14, 14)))
+        case "lab longer":
+            path.write_bytes(content + b"1")
+        case "lab of others":
+            write_idx(path, np.zeros(23))
+        case "lab eleven":
+            write_idx(path, np.full(24, 11))
+        case "lab huge":
+            path.write_bytes(bytes([0, 0, 8, 1]) + b"\xff" * 4)
+        case "npz alone":
+            with path.open("wb") as file:
+                np.save(file, np.zeros(3))
+        case "npz key":
+            np.savez(path, x_train=np.zeros(3))
+        case "npz type":
+            with np.load(path) as file:
+                np.savez(path, **(dict(file) | {"x_test": file["x_test"] / 255}))
+        case "npz objects":
+            np.savez(path, x_train=np.array([None, {}], dtype=object))
+        case "npz labels":
+            with np.load(path) as file:
+                np.savez(path, **(dict(file) | {"y_test": file["y_test"][:3]}))
+    return path
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        *("idx cut", "idx empty", "idx page", "idx flipped", "idx small images"),
+        *("lab cut", "lab empty", "lab longer", "lab of others", "lab eleven", "lab huge"),
+        *(
+            "npz cut",
+            "npz empty",
+            "npz page",
+            "npz alone",
+            "npz key",
+            "npz type",
+            "npz objects",
+            "npz labels",
+        ),
+    ],
+)
+def test_a_damaged_file_is_named_with_what_to_do(how, small):
+    path = damage(small, how)
+    with pytest.raises(DataDamaged, match=r"fetch (it|them) again|make it again") as refusal:
+        TASKS["cifar10" if how.startswith("npz") else "smnist"].load(small)
+    assert path.name in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("name", [name for name in READABLE if name not in DIGITS])
+def test_missing_data_come_with_three_ways_out(name, tmp_path):
+    assert not TASKS[name].present(tmp_path)
+    with pytest.raises(DataMissing) as refusal:
+        TASKS[name].load(tmp_path)
+    for part in (str(tmp_path), "Fetch", TASKS[name].source, "data.root", "task=digits"):
+        assert part in str(refusal.value)
+
+
+@pytest.mark.parametrize("name", UNREAD)
+def test_a_task_without_a_reader_says_so(name, tmp_path):
+    assert not TASKS[name].present(tmp_path)
+    with pytest.raises(DataMissing, match="has no reader") as refusal:
+        TASKS[name].load(tmp_path)
+    assert "task=digits" in str(refusal.value)
+
+
+def test_tasks_are_filed_under_their_names():
+    assert all(name == task.name for name, task in TASKS.items())
+
+
+def test_real_mnist_is_read_whole(data_root):
+    task = TASKS["smnist"]
+    if not task.present(data_root):
+        pytest.skip(f"no MNIST in {data_root}")
+    splits = task.load(data_root)
+    assert (len(splits.train), len(splits.val), len(splits.test)) == task.counts
+    assert splits.test.y[:5].tolist() == [7, 2, 1, 0, 4]  # the first of the published test set
+    whole = torch.cat([splits.train.x, splits.val.x])
+    assert whole.mean().abs() < 1e-3  # the published mean and std have four digits
+    assert abs(whole.std() - 1) < 1e-3
+
+
+def test_a_part_of_the_real_cifar_is_read(data_root):
+    if not TASKS["cifar10"].present(data_root):
+        pytest.skip(f"no CIFAR-10 in {data_root}")
+    splits = TASKS["cifar10"].load(data_root)
+    assert len(splits.val) == (len(splits.train) + len(splits.val)) // 10
+    assert splits.test.y[:4].tolist() == [3, 8, 8, 0]  # cat, ship, ship, plane
+    assert splits.train.x.std() == pytest.approx(1, abs=0.05)
+
+
+# Augmentation
+
+
+def test_a_crop_is_a_piece_of_the_mirrored_image_flipped_or_not():
+    image = torch.arange(12.0).reshape(1, 1, 3, 4)
+    wide = torch.from_numpy(np.pad(image[0, 0].numpy(), 1, mode="symmetric"))
+    pieces = [wide[i : i + 3, j : j + 4] for i in range(3) for j in range(3)]
+    pieces += [p.flip(-1) for p in pieces]
+    seen = set()
+    for _ in range(400):
+        out = crop_and_flip(image, margin=1)[0, 0]
+        seen |= {i for i, piece in enumerate(pieces) if torch.equal(piece, out)}
+        assert any(torch.equal(piece, out) for piece in pieces)
+    assert len(seen) == 18
+
+
+@pytest.mark.parametrize("augment", [crop_and_flip, turn_crop_and_flip])
+def test_images_change_each_in_its_own_way_and_repeat_with_the_seed(augment):
+    x = torch.randn(1, 3, 32, 32).expand(8, -1, -1, -1)
+    torch.manual_seed(3)
+    first = augment(x)
+    assert first.shape == x.shape
+    assert not any(torch.equal(first[0], other) for other in first[1:])
+    torch.manual_seed(3)
+    assert torch.equal(augment(x), first)
+
+
+def test_sequences_change_as_their_images_do():
+    x = torch.randn(4, 3, 16, 16)
+    torch.manual_seed(3)
+    expected = crop_and_flip(x).flatten(-2)
+    torch.manual_seed(3)
+    assert torch.equal(crop_and_flip_sequence(x.flatten(-2)), expected)
+
+
+def test_turning_keeps_what_is_in_the_middle():
+    rows = torch.linspace(-1, 1, 64)
+    blob = torch.exp(-(rows[:, None] ** 2 + rows[None] ** 2) / 0.02)[None, None]
+    out = turn_crop_and_flip(blob.expand(50, 1, 64, 64))
+    centre_rows = (out.sum(-1) * rows).sum(-1) / out.sum((-1, -2))
+    assert centre_rows.abs().max() < 0.1  # a shift by up to 16/272 of half the image
+    assert centre_rows.abs().max() > 0.03
+    assert out.sum((-1, -2)).mean().item() == pytest.approx(
+        blob.sum().item() * (272 / 256) ** 2, rel=0.02
+    )
+
+
+# The document
+
+
+def table(path: Path) -> dict[str, list[str]]:
+    rows = re.findall(r"^\| `(\w+)` \|(.*)\|$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    return {name: [cell.strip() for cell in rest.split("|")] for name, rest in rows}
+
+
+def test_the_document_agrees_with_the_tasks():
+    written = table(REPO / "docs" / "tasks.md")
+    assert list(written) == list(TASKS)
+    for name, task in TASKS.items():
+        signal = f"{task.in_channels} × " + " × ".join(f"{n:,}" for n in task.size)
+        signal = f"{task.vocabulary} symbols × {task.size[0]:,}" if task.vocabulary else signal
+        signal = f"2 × {signal}" if task.pair else signal
+        accuracies = [
+            f"{task.paper[model]:.2f}" if model in task.paper else ""
+            for model in ("ccnn_4_140", "ccnn_6_380")
+        ]
+        counts = " / ".join(f"{n:,}" for n in task.counts)
+        reader = "yes" if task.read else "not yet"
+        facts = [task.title, signal, str(task.classes), counts, *accuracies, task.source, reader]
+        assert written[name] == facts
