@@ -46,8 +46,12 @@ class Blocks:
         before: Affine | None = None,
         *,
         signal_too: bool = True,
+        out: Tensor | None = None,
     ) -> Tensor | None:
-        """Return the gradient of the signal; where x is given, add to that of the kernel."""
+        """Return the gradient of the signal; where x is given, add to that of the kernel.
+
+        ``out`` may be used for the result.
+        """
         if x is not None:
             x = x if before is None else before(x)
             self.inner.adjoint(self._cut_plain(grad), self._cut(x), signal_too=False)

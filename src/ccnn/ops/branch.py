@@ -183,7 +183,8 @@ class _Branch(torch.autograd.Function):
             kept += _forward(x[group], engine, before.part(group), maps, f, y[group], keep=keep)
         if recording:
             ctx.save_for_backward(*inputs, factor, mask, *kept)
-            ctx.engine, ctx.rest = engine, (origin, method)
+            # A transformed kernel is as large as a signal.
+            ctx.engine, ctx.rest = None if lean else engine, (origin, method)
         return y
 
     @staticmethod
@@ -193,7 +194,9 @@ class _Branch(torch.autograd.Function):
             y = plain_branch(inputs, factor, mask, *ctx.rest)
             return (*differentiable_gradients(y, inputs, grad), *(None,) * 6)
         kept = ctx.saved_tensors[10:]
-        grads = _gradients(ctx.engine, inputs, factor, mask, kept, grad.contiguous())
+        origin, method = ctx.rest
+        engine = ctx.engine or ENGINES[method](inputs[1], origin, grad.shape[2:])
+        grads = _gradients(engine, inputs, factor, mask, kept, grad.contiguous())
         return (*grads, *(None,) * 6)
 
 
@@ -217,7 +220,8 @@ def _gradients(
         before = Affine(scale, shift, mask).part(group)
         u = next(saved) if kept else engine.apply(x[group], before).flatten(2)
         f = _factor(factor, group)
-        grad_u = torch.empty(u.shape, dtype=u.dtype)
+        # Where nothing was kept u is ours, and each piece of it is used but once.
+        grad_u = torch.empty(u.shape, dtype=u.dtype) if kept else u
         for p in pieces_of(u):
             if kept:
                 z_1, h, z_2 = next(saved), next(saved), next(saved)
@@ -231,12 +235,14 @@ def _gradients(
             g_1 = gelu_backward(_dropped(g_h, f, p), z_1)
             _add_products(of_weight_1, of_bias_1, g_1, u[..., p])
             torch.bmm(weight_1.mT.expand(len(g_1), -1, -1), g_1, out=grad_u[..., p])
-        g_n = engine.adjoint(grad_u.view(x[group].shape), x[group], before)
+        g_n = engine.adjoint(grad_u.view(x[group].shape), x[group], before, out=grad_x[group])
         assert g_n is not None
         if before.mask is not None:
             g_n = torch.where(before.mask, g_n, 0.0)
-        of_shift += g_n.flatten(2).sum(dim=-1).sum(dim=0)
-        of_scale += (g_n * x[group]).flatten(2).sum(dim=-1).sum(dim=0)
+        flat_g, flat_x = g_n.flatten(2), x[group].flatten(2)
+        of_shift += flat_g.sum(dim=-1).sum(dim=0)
+        for p in pieces_of(flat_x):
+            of_scale += (flat_g[..., p] * flat_x[..., p]).sum(dim=-1).sum(dim=0)
         torch.mul(g_n, scale.view(shape), out=grad_x[group])
         grad_x[group] += grad[group]
     return [

@@ -43,8 +43,12 @@ class Direct:
         before: Affine | None = None,
         *,
         signal_too: bool = True,
+        out: Tensor | None = None,
     ) -> Tensor | None:
-        """Return the gradient of the signal; where x is given, add to that of the kernel."""
+        """Return the gradient of the signal; where x is given, add to that of the kernel.
+
+        ``out`` may be used for the result.
+        """
         if x is not None:
             part = self._kernel_part(grad, x, before)
             self._kernel_sum = part if self._kernel_sum is None else self._kernel_sum + part

@@ -90,7 +90,6 @@ class Spectral:
         self.dense = kernel.ndim == self.dim + 2
         self.axes = tuple(range(-self.dim, 0))
         self.transfer = self._transform(kernel.flip(self.axes))  # (C, *F) or (O, I, *F)
-        self._adjoint_transfer: Tensor | None = None
         self._kernel_sum: Tensor | None = None
 
     def apply(self, x: Tensor, before: Affine | None = None) -> Tensor:
@@ -115,16 +114,14 @@ class Spectral:
         before: Affine | None = None,
         *,
         signal_too: bool = True,
+        out: Tensor | None = None,
     ) -> Tensor | None:
         """Return the gradient of the signal; where x is given, add to that of the kernel.
 
         ŷ = x̂ ŵ, so x̂ gets ĝ conj(ŵ) and ŵ gets Σ_b conj(x̂) ĝ; the shift by ``starts`` is a
-        phase, and no complex-to-complex transform is needed.
+        phase, and no complex-to-complex transform is needed. ``out`` may be used for the result.
         """
-        if self._adjoint_transfer is None:
-            self._adjoint_transfer = self.transfer.conj() * self._phase()
-        back = self._adjoint_transfer
-        first = (0,) * self.dim
+        first, phase = (0,) * self.dim, self._phase()
         if self.dense:
             spectrum = self._transform(grad)
             if x is not None:
@@ -132,29 +129,36 @@ class Spectral:
                 self._add(torch.einsum("bo...,bi...->oi...", spectrum, other.conj()))
             if not signal_too:
                 return None
-            product = torch.einsum("bo...,oi...->bi...", spectrum, back)
+            product = torch.einsum("bo...,oi...->bi...", spectrum, self.transfer.conj() * phase)
             return self._inverse(product, first, self.signal)
 
         def results() -> Iterator[Tensor]:
+            channels, back = slice(0), phase
             for b, c in self._pieces(grad):
+                if c != channels:  # made for a few channels at a time, and never kept
+                    channels, back = c, self.transfer[c].conj() * phase
                 spectrum = self._transform(grad[b, c])
                 if x is not None:
                     other = self._transform(x[b, c], _part(before, b, c))
                     self._add(other.conj_physical_().mul_(spectrum).sum(dim=0), c)
                 if signal_too:
-                    yield self._inverse(spectrum.mul_(back[c]), first, self.signal)
+                    yield self._inverse(spectrum.mul_(back), first, self.signal)
 
         if signal_too:
-            return self._join(grad, results(), self.signal)
+            return self._join(grad, results(), self.signal, out)
         for _ in results():
             pass
         return None
 
     def kernel_gradient(self) -> Tensor:
         """Return the gradient of the kernel, from what `adjoint` added up, and start anew."""
-        assert self._kernel_sum is not None
-        spectrum, self._kernel_sum = self._kernel_sum * self._phase(), None
-        return self._inverse(spectrum, (0,) * self.dim, self.taps).flip(self.axes)
+        total, self._kernel_sum = self._kernel_sum, None
+        assert total is not None
+        first, phase = (0,) * self.dim, self._phase()
+        kernels = [
+            self._inverse(row * phase, first, self.taps) for row in torch.split(total, self._fit())
+        ]
+        return torch.cat(kernels).flip(self.axes)
 
     def _add(self, piece: Tensor, channels: slice = slice(None)) -> None:
         if self._kernel_sum is None:
@@ -170,19 +174,29 @@ class Spectral:
         if x.device.type != "cpu" or torch.compiler.is_compiling():
             yield slice(0, batch), slice(0, channels)
             return
-        per_channel = self.transfer[0].numel() * self.transfer.element_size()
-        fit = max(1, CACHE_BYTES // per_channel)
+        fit = self._fit()
         b_step, c_step = max(1, fit // channels), min(fit, channels)
-        for b in range(0, batch, b_step):
-            for c in range(0, channels, c_step):
+        for c in range(0, channels, c_step):
+            for b in range(0, batch, b_step):
                 yield slice(b, b + b_step), slice(c, c + c_step)
 
-    def _join(self, x: Tensor, results: Iterator[Tensor], size: Sequence[int]) -> Tensor:
+    def _fit(self) -> int:
+        """Return how many channels of a spectrum fit the cache, or keep all threads busy."""
+        size = self.transfer[0].numel() * self.transfer.element_size()
+        return max(torch.get_num_threads(), CACHE_BYTES // size)
+
+    def _join(
+        self,
+        x: Tensor,
+        results: Iterator[Tensor],
+        size: Sequence[int],
+        out: Tensor | None = None,
+    ) -> Tensor:
         """Put the results of all pieces of x together; a single one is passed on as it is."""
         pieces = list(self._pieces(x))
         if len(pieces) == 1:
             return next(results)
-        y = x.new_empty(*x.shape[:2], *size)
+        y = x.new_empty(*x.shape[:2], *size) if out is None else out
         for (b, c), result in zip(pieces, results, strict=True):
             y[b, c] = result
         return y
