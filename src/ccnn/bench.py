@@ -188,14 +188,18 @@ def _rate(rows: Sequence[Row], unit: Costs) -> float | None:
 
 def _line(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
     """Return start ≥ 0 and slope ≥ 0 of the line with the least relative errors."""
-    A = torch.tensor([[1 / y, x / y] for x, y in points if y > 0], dtype=torch.float64)
-    if len(A) < 2:
+    points = [(x, y) for x, y in points if y > 0]
+    if not points:
         return 0.0, 0.0
-    ones = torch.ones(len(A), 1, dtype=torch.float64)
-    start, slope = torch.linalg.lstsq(A, ones).solution[:, 0].tolist()
-    if slope < 0:
+    # Least squares of start/y + slope·x/y = 1: two equations for two numbers.
+    a, b, c = (sum(x**n / y**2 for x, y in points) for n in range(3))
+    u, v = (sum(x**n / y for x, y in points) for n in range(2))
+    determinant = a * c - b * b
+    if determinant <= 0 or a * v < b * u:  # one number of taps only, or a falling line
         return statistics.median(y for _, y in points), 0.0
-    return (0.0, statistics.median(y / x for x, y in points)) if start < 0 else (start, slope)
+    if c * u < b * v:
+        return 0.0, statistics.median(y / x for x, y in points)
+    return (c * u - b * v) / determinant, (a * v - b * u) / determinant
 
 
 def _per_dimension(costs: PerDimension) -> list[float]:
