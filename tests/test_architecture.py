@@ -32,6 +32,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "run": {
         *("conf", "domain", "fitting", "inference", "models", "saving", "tasks", "training"),
     },
+    "tune": {"conf", "plots", "run", "tasks", "training"},
     "estimator": {"domain", "fitting", "models", "run", "tasks", "training"},
     "__main__": {"cli"},
 }
@@ -42,7 +43,8 @@ ROOMS: dict[str, set[str]] = {
     "sklearn": {"estimator", "tasks"},
     "matplotlib": {"plots", "report"},
     "hydra": {"cli", "run", "conf"},
-    "omegaconf": {"cli", "run", "conf"},
+    "omegaconf": {"cli", "run", "conf", "tune"},
+    "optuna": {"cli", "tune"},
     "lightning": {"training", "run", "estimator"},
     "huggingface_hub": {"hub"},
     "pooch": {"tasks"},
