@@ -7,9 +7,13 @@ d of 96×96 (batch 8), with a small window and a wide one; 4 blocks × 110 chann
 Forward (no gradient) and one training step (forward, backward, AdamW). Textbook and ours take
 turns in one process; the ratios are what counts.
 
-The floor is composed: each FFT at the measured speed of a good size, each matrix product at the
-speed of a 2048³ one, and three memory passes a block (nine in training) at the speed of a copy;
-a training step has three times the arithmetic of a forward.
+The floor is composed: each FFT at the measured speed of torch's own call on such a batch at a good
+size, each matrix product at the speed of a 2048³ one, and three memory passes a block (nine in
+training) at the speed of a copy; a training step has three times the arithmetic of a forward.
+
+The textbook is honest: on a machine with 171 GFLOP/s and copies of 15 GB/s the reference
+implementation took the times in REFERENCE. Scaled to this machine they stand in the table, and
+where the textbook is more than 15 % slower than that, the ratio is taken to the scaled time.
 """
 
 import argparse
@@ -75,6 +79,16 @@ WORKLOADS = [
     Workload("c, 33×33", (32, 32), 50, WIDE),
     Workload("d, 15×15", (96, 96), 8, 0.075),
 ]
+# Milliseconds of the reference implementation, forward and training step.
+REFERENCE = {
+    "a, K 65": (230, 691),
+    "a, K 784": (305, 942),
+    "b, K 1289": (356, 1029),
+    "b, K 16000": (287, 929),
+    "c, 5×5": (221, 1390),
+    "c, 33×33": (9671, 23088),
+    "d, 15×15": (3623, 9707),
+}
 SHORT = ("a, K 65", "b, K 1289", "c, 5×5")
 
 
@@ -105,8 +119,7 @@ def floor(work: Workload, model: ccnn.CCNN, sgemm: float, copied: float) -> tupl
     samples = math.prod(lengths)
     positions = math.prod(work.size)
     signals = work.batch * work.channels
-    rows = max(1, min(signals, (1 << 18) // samples))
-    fft = 2 * signals * samples * rfft_seconds_per_sample((rows, *lengths), dims)
+    fft = 2 * signals * samples * rfft_seconds_per_sample((signals, *lengths), dims)
     direct = 2 * signals * positions * math.prod(2 * n + 1 for n in reach) / sgemm
     gemm = 2 * 2 * signals * positions * work.channels / sgemm
     memory = 3 * 2 * 4 * signals * positions / copied
@@ -126,18 +139,31 @@ def measure(work: Workload, rounds: int, sgemm: float, copied: float) -> dict[st
     fwd = interleaved({k: forward(m, x) for k, m in runs.items()}, rounds=rounds)
     step = interleaved({k: training_step(m, x, y) for k, m in runs.items()}, rounds=rounds)
     least_forward, least_step = floor(work, ours, sgemm, copied)
+    slower = math.sqrt((171e9 / sgemm) * (30e9 / copied))  # read and write counted
+    scaled = [slower * ms / 1e3 for ms in REFERENCE.get(work.name, (math.inf, math.inf))]
     return {
         "workload": work.name,
         "textbook forward ms": round(1e3 * fwd["textbook"], 1),
+        "reference forward ms": milliseconds(scaled[0]),
         "ours forward ms": round(1e3 * fwd["ours"], 1),
-        "forward ×": round(fwd["textbook"] / fwd["ours"], 2),
+        "forward ×": round(honest(fwd["textbook"], scaled[0]) / fwd["ours"], 2),
         "textbook step ms": round(1e3 * step["textbook"], 1),
+        "reference step ms": milliseconds(scaled[1]),
         "ours step ms": round(1e3 * step["ours"], 1),
-        "step ×": round(step["textbook"] / step["ours"], 2),
+        "step ×": round(honest(step["textbook"], scaled[1]) / step["ours"], 2),
         "forward ÷ floor": round(fwd["ours"] / least_forward, 2),
         "step ÷ floor": round(step["ours"] / least_step, 2),
         "largest difference": f"{difference:.1e}",
     }
+
+
+def milliseconds(seconds: float) -> object:
+    return round(1e3 * seconds, 1) if math.isfinite(seconds) else ""
+
+
+def honest(textbook: float, reference: float) -> float:
+    """Return the time to compare with: the reference's where the textbook is much slower."""
+    return textbook if textbook <= 1.15 * reference else reference
 
 
 def plot(rows: list[dict[str, object]], path: Path) -> None:

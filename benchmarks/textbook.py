@@ -1,9 +1,9 @@
 """The network as a textbook would write it: the yardstick of the speed benchmarks.
 
 The same mathematics and the same parameters as `ccnn.CCNN`, without anything clever: FFTs of
-length L + K - 1 with torch's own gradients, 1×1 convolutions by ``ConvNd``, direct convolution
-in 2-D and 3-D and for short kernels, every coordinate of the cropped kernel through the network.
-It does what the reference implementation does, so its time stands for that code's time.
+length L + K - 1, K odd, with torch's own gradients, 1×1 convolutions by ``ConvNd``, direct
+convolution in 2-D and 3-D and for short kernels, every coordinate of the cropped kernel through
+the network. It does what the reference implementation does, so its time stands for that code's time.
 """
 
 import torch
@@ -72,6 +72,8 @@ def _conv(conv: SeparableFlexConv, x: Tensor) -> Tensor:
 
 
 def _conv_1d(x: Tensor, kernel: Tensor, *, causal: bool) -> Tensor:
+    if kernel.shape[-1] % 2 == 0:  # the reference implementation wants an odd number of taps
+        kernel = F.pad(kernel, (1, 0))
     length, taps = x.shape[-1], kernel.shape[-1]
     padded = F.pad(x, (taps - 1, 0) if causal else (taps // 2, taps // 2))
     if taps <= FFT_ABOVE:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from ccnn.ops import branch, convolve, spectral
 from ccnn.ops.affine import Affine
-from ccnn.ops.branch import frozen_branch, groups_of, pieces_of, plain_branch, residual_branch
+from ccnn.ops.branch import frozen_branch, groups_of, plain_branch, residual_branch, tiles_of
 from ccnn.ops.conv import ENGINES, crop
 from ccnn.ops.moments import moments
 from ccnn.ops.plan import Plan
@@ -33,7 +33,7 @@ each_method = pytest.mark.parametrize("method", METHODS)
 each_lean = pytest.mark.parametrize("lean", [False, True])
 
 
-@pytest.fixture(params=["whole", "several groups", "several pieces"])
+@pytest.fixture(params=["whole", "several groups", "several slices", "several blocks"])
 def cache(request, monkeypatch):
     """How much fits the cache: all, some of five signals, or less than one signal."""
 
@@ -43,6 +43,9 @@ def cache(request, monkeypatch):
             return
         size = 2 * signal if request.param == "several groups" else signal // 3
         monkeypatch.setattr(branch, "GROUP_BYTES", size)
+        if request.param == "several blocks":  # every size of CASES but 91 has such a divisor
+            monkeypatch.setattr(branch, "_WIDEST", 6)
+            monkeypatch.setattr(branch, "_NARROWEST", 2)
         monkeypatch.setattr(spectral, "CACHE_BYTES", 1 if size < signal else 4 * size)
         flat = x.flatten(2)
         sizes = [len(flat[g]) for g in groups_of(x)]
@@ -51,7 +54,7 @@ def cache(request, monkeypatch):
             assert sum(sizes) == BATCH
         else:
             assert sizes == [1] * BATCH
-            assert len(list(pieces_of(flat[:1]))) > 1
+            assert len(list(tiles_of(flat[:1]))) > 1
 
     return shrink
 

@@ -6,7 +6,7 @@ the next one starts; the gradient is written by hand and does the same.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -111,10 +111,13 @@ def plain_branch(
 
 
 def mix(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """Return W x + b at every position: (B, C_in, *S) -> (B, C_out, *S)."""
+    """Return W x + b at every position: (B, C_in, *S) -> (B, C_out, *S).
+
+    The bias has one number per channel, (C_out,), or per position as well, (…, C_out, P).
+    """
     # One batched product in this layout; Conv1d is three times slower on a CPU.
     y = torch.bmm(weight.expand(len(x), -1, -1), x.flatten(2))
-    return y.add_(bias.view(len(bias), -1)).view(*y.shape[:2], *x.shape[2:])
+    return y.add_(bias[:, None] if bias.ndim == 1 else bias).view(*y.shape[:2], *x.shape[2:])
 
 
 def frozen_branch(
@@ -157,11 +160,11 @@ def _forward(
     bias_1 = bias_1.view(len(bias_1), -1)  # (C, 1) or (C, P)
     u = engine.apply(x, before).flatten(2)
     kept = [u]
-    for p in pieces_of(u):
-        z_1 = mix(u[..., p], weight_1, _at(bias_1, p))
-        h = _dropped(F.gelu(z_1), factor, p)
+    for tile in tiles_of(u):
+        z_1 = mix(tile(u), weight_1, tile(bias_1))
+        h = _dropped(F.gelu(z_1), factor, tile)
         z_2 = mix(h, weight_2, bias_2)
-        torch.add(x.flatten(2)[..., p], F.gelu(z_2), out=y.view(u.shape)[..., p])
+        torch.add(tile(x.flatten(2)), F.gelu(z_2), out=tile(y.view(u.shape)))
         kept += [z_1, h, z_2] if keep else []
     return kept if keep else []
 
@@ -222,27 +225,27 @@ def _gradients(
         f = _factor(factor, group)
         # Where nothing was kept u is ours, and each piece of it is used but once.
         grad_u = torch.empty(u.shape, dtype=u.dtype) if kept else u
-        for p in pieces_of(u):
+        for tile in tiles_of(u):
             if kept:
                 z_1, h, z_2 = next(saved), next(saved), next(saved)
             else:
-                z_1 = mix(u[..., p], weight_1, bias_1)
-                h = _dropped(F.gelu(z_1), f, p)
+                z_1 = mix(tile(u), weight_1, bias_1)
+                h = _dropped(F.gelu(z_1), f, tile)
                 z_2 = mix(h, weight_2, bias_2)
-            g_2 = gelu_backward(grad[group].view(u.shape)[..., p], z_2)
+            g_2 = gelu_backward(tile(grad[group].view(u.shape)), z_2)
             _add_products(of_weight_2, of_bias_2, g_2, h)
             g_h = torch.bmm(weight_2.mT.expand(len(g_2), -1, -1), g_2)
-            g_1 = gelu_backward(_dropped(g_h, f, p), z_1)
-            _add_products(of_weight_1, of_bias_1, g_1, u[..., p])
-            torch.bmm(weight_1.mT.expand(len(g_1), -1, -1), g_1, out=grad_u[..., p])
+            g_1 = gelu_backward(_dropped(g_h, f, tile), z_1)
+            _add_products(of_weight_1, of_bias_1, g_1, tile(u))
+            torch.bmm(weight_1.mT.expand(len(g_1), -1, -1), g_1, out=tile(grad_u))
         g_n = engine.adjoint(grad_u.view(x[group].shape), x[group], before, out=grad_x[group])
         assert g_n is not None
         if before.mask is not None:
             g_n = torch.where(before.mask, g_n, 0.0)
         flat_g, flat_x = g_n.flatten(2), x[group].flatten(2)
         of_shift += flat_g.sum(dim=-1).sum(dim=0)
-        for p in pieces_of(flat_x):
-            of_scale += (flat_g[..., p] * flat_x[..., p]).sum(dim=-1).sum(dim=0)
+        for tile in tiles_of(flat_x):
+            of_scale += (tile(flat_g) * tile(flat_x)).sum(dim=-1).sum(dim=0)
         torch.mul(g_n, scale.view(shape), out=grad_x[group])
         grad_x[group] += grad[group]
     return [
@@ -262,10 +265,6 @@ def _add_products(of_weight: Tensor, of_bias: Tensor, grad: Tensor, x: Tensor) -
     of_bias += grad.sum(dim=-1).sum(dim=0)
 
 
-def _at(per_position: Tensor, p: slice) -> Tensor:
-    return per_position if per_position.shape[-1] == 1 else per_position[..., p]
-
-
 def _part(before: Affine | None, group: slice) -> Affine | None:
     return None if before is None else before.part(group)
 
@@ -274,10 +273,8 @@ def _factor(factor: Tensor | None, group: slice) -> Tensor | None:
     return None if factor is None else factor[group].flatten(2)
 
 
-def _dropped(h: Tensor, factor: Tensor | None, p: slice) -> Tensor:
-    if factor is None:
-        return h
-    return h.mul_(_at(factor, p))
+def _dropped(h: Tensor, factor: Tensor | None, tile: "Tile") -> Tensor:
+    return h if factor is None else h.mul_(tile(factor))
 
 
 def groups_of(x: Tensor) -> Iterator[slice]:
@@ -291,10 +288,48 @@ def groups_of(x: Tensor) -> Iterator[slice]:
         yield slice(b, b + step)
 
 
-def pieces_of(u: Tensor) -> Iterator[slice]:
-    """Cut the positions of a group, (B, C, P), into pieces that fit the cache."""
-    count = u.shape[-1]
-    pieces = max(1, round(u.numel() * u.element_size() / GROUP_BYTES))
-    step = -(-count // pieces)
-    for p in range(0, count, step):
-        yield slice(p, p + step)
+# Columns of a matrix product: wider ones are slower, many at once are faster.
+_WIDEST, _NARROWEST = 2048, 256
+
+
+class Tile(NamedTuple):
+    """Some positions of a group of signals, as a batch: (B, C, P) -> (B', C, P').
+
+    Several signals are a batch already, and are taken as they are. The positions of a single one
+    are cut into ``columns`` blocks of equal size, of which a tile has some.
+    """
+
+    columns: int
+    part: slice
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return a view of x (B, C, P) or (C, P); numbers that hold everywhere pass as they are."""
+        if self.columns == 0 or x.shape[-1] == 1:
+            return x
+        x = x.view(x.shape[-2], -1) if x.is_contiguous() else x.flatten(0, -2)  # (C, P)
+        if self.columns == 1:
+            return x[None, :, self.part]
+        return x.view(len(x), self.columns, -1).movedim(1, 0)[self.part]
+
+
+def tiles_of(u: Tensor) -> Iterator[Tile]:
+    """Cut a group, (B, C, P), into tiles that fit the cache."""
+    batch, channels, count = u.shape
+    per_position = channels * u.element_size()
+    if batch > 1 or count * per_position <= GROUP_BYTES // 4:
+        yield Tile(0, slice(None))
+        return
+    columns = _columns(count)
+    # Without a fitting divisor a tile is one block of any size.
+    width = count // columns if columns > 1 else 1
+    step = max(1, GROUP_BYTES // (per_position * width))
+    for i in range(0, columns if columns > 1 else count, step):
+        yield Tile(columns, slice(i, i + step))
+
+
+def _columns(count: int) -> int:
+    """Return into how many equal blocks to cut: an even number if possible, or 1 if none fits."""
+    fitting = range(-(-count // _WIDEST), count // _NARROWEST + 1)
+    divisors = [n for n in fitting if count % n == 0]
+    even = [n for n in divisors if n % 2 == 0]
+    return next(iter([*even, *divisors]), 1)
