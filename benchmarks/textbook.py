@@ -3,7 +3,8 @@
 The same mathematics and the same parameters as `ccnn.CCNN`, without anything clever: FFTs of
 length L + K - 1, K odd, with torch's own gradients, 1×1 convolutions by ``ConvNd``, direct
 convolution in 2-D and 3-D and for short kernels, every coordinate of the cropped kernel through
-the network. It does what the reference implementation does, so its time stands for that code's time.
+the network. It does what the reference implementation does, so that its time stands for the time
+of that code.
 """
 
 import torch
