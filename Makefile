@@ -12,7 +12,7 @@ DOCS := $(VENV)/.docs-installed
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(DEV)  ## build the network in 1-D, 2-D and 3-D and show its kernels
+demo: $(DEV)  ## one network on sequences, images and volumes, and at another resolution
 	$(BIN)/ccnn demo
 
 test: $(DEV)  ## run the default tests: offline, on the CPU

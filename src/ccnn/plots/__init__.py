@@ -6,6 +6,7 @@ Together with `ccnn.report` the only place that needs matplotlib; ``import ccnn`
 from ccnn.plots.canvas import panels, save_figure
 from ccnn.plots.kernels import plot_kernel, plot_masks, plot_resolutions, plot_spectrum
 from ccnn.plots.results import plot_agreement, plot_confusion, plot_dimensions
+from ccnn.plots.search import plot_importances, plot_trials
 from ccnn.plots.training import plot_history, plot_kernel_sizes, plot_sigmas
 
 __all__ = [
@@ -14,11 +15,13 @@ __all__ = [
     "plot_confusion",
     "plot_dimensions",
     "plot_history",
+    "plot_importances",
     "plot_kernel",
     "plot_kernel_sizes",
     "plot_masks",
     "plot_resolutions",
     "plot_sigmas",
     "plot_spectrum",
+    "plot_trials",
     "save_figure",
 ]
