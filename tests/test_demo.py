@@ -59,7 +59,7 @@ def test_demo_writes_what_it_names(demo):
     text, out = demo
     for name in ("report.html", "comparison.html"):
         assert str(out / name) in text
-        assert (out / name).read_text(encoding="utf-8").startswith("<!doctype html>")
+        assert (out / name).read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
     for name in ("dimensions.png", "resolutions.png"):
         assert str(out / name) in text
         assert (out / name).read_bytes().startswith(PNG)

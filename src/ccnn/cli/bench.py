@@ -31,4 +31,5 @@ def run(arguments: argparse.Namespace) -> int:
         )
     from ccnn.bench import crossover
 
-    return crossover(store=arguments.store, forget=arguments.forget, quick=arguments.quick)
+    crossover(store=arguments.store, forget=arguments.forget, quick=arguments.quick, say=print)
+    return 0

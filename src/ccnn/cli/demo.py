@@ -48,12 +48,23 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Show it."""
+    """Show it, with one thread: signals this small gain nothing from more, and numbers repeat."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        _show(arguments)
+    finally:
+        torch.set_num_threads(threads)
+    return 0
+
+
+def _show(arguments: argparse.Namespace) -> None:
     start = time.perf_counter()
     out: Path = arguments.out
     folders = {name: out / name for name in ("digits-1d", "digits-2d", "solids-3d", "plain-cnn")}
-    for folder in folders.values():
-        _make_room(folder)
+    _make_room(list(folders.values()))
     import torch
 
     from ccnn.conf import compose
@@ -63,30 +74,30 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.quick:
         words = [*without(WORDS, *(word.partition("=")[0] for word in QUICK)), *QUICK]
     config = compose(["task=digits2d", *words])
-    threads = torch.get_num_threads()
-    print(f"ccnn {__version__}, torch {torch.__version__}, {threads} threads, seed 0")
+    print(f"ccnn {__version__}, torch {torch.__version__}, one thread, seed 0")
     _show_dimensions(words, config, folders, quick=arguments.quick)
     network = load(folders["digits-2d"] / "model")
     _show_resolutions(network, config, folders["plain-cnn"])
     _show_files(folders, out)
     print(f"\nDone in {duration(time.perf_counter() - start)}. To try next:\n")
     run_2d = folders["digits-2d"]
-    print(f"  ccnn evaluate run={run_2d} spacing=0.5   straight lines between pixels")
+    print(f"  ccnn evaluate run={run_2d} spacing=0.5    straight lines between pixels")
     print("  ccnn train task=digits model=ccnn_4_140   the paper's size, every number changeable")
     print("  ccnn tune task=digits model=ccnn_4_48     search a better recipe")
     print("  ccnn tasks                                the paper's tasks, and where data come from")
     print("  your own arrays and layers: docs/quickstart.md, docs/training.md, docs/layers.md")
-    return 0
 
 
-def _make_room(folder: Path) -> None:
-    """Make the folder of a run; remove what an earlier demo left, refuse what others did."""
-    if folder.exists():
-        if not (folder / _MARK).is_file():
+def _make_room(folders: list[Path]) -> None:
+    """Make the folders of the runs; remove what an earlier demo left, refuse what others did."""
+    for folder in folders:
+        if folder.exists() and not (folder / _MARK).is_file():
             raise FileExistsError(f"{folder} is not of a demo; name another folder by --out")
-        shutil.rmtree(folder)
-    folder.mkdir(parents=True)
-    (folder / _MARK).write_text("Written by ccnn demo, and removed by the next one.\n")
+    for folder in folders:
+        if folder.exists():
+            shutil.rmtree(folder)
+        folder.mkdir(parents=True)
+        (folder / _MARK).write_text("Written by ccnn demo, and removed by the next one.\n")
 
 
 def _show_dimensions(
@@ -103,7 +114,7 @@ def _show_dimensions(
         "One network, one recipe, any dimension",
         "4 blocks, AdamW; only the size of the signal differs. Accuracy on samples never seen.",
     )
-    row = "  {:<44}  {:>10}  {:>10}  {:>6}  {:>8}"
+    row = "  {:<46}  {:>6}  {:>10}  {:>6}  {:>8}"
     print(row.format("trained on", "size", "parameters", "time", "accuracy"))
     for task, name, size, what in (
         ("digits", "digits-1d", "64", "1-D  scikit-learn's digits, pixel by pixel"),
@@ -114,7 +125,7 @@ def _show_dimensions(
         _print_row(row, what, size, result)
     what = f"3-D  generated solids ({', '.join(SOLIDS)})"
     _wait(what)
-    solids = make_solids(80 if quick else 480)
+    solids = make_solids(80 if quick else 400)
     arguments: Any = {**config.model}
     del arguments["name"], arguments["in_channels"]
     torch.manual_seed(0)
