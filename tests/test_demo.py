@@ -34,12 +34,12 @@ def per_cents(text: str, start: str) -> list[float]:
     return [float(value) for value in re.findall(r"(\d+\.\d) %", line)]
 
 
-def test_demo_learns_in_one_two_and_three_dimensions(demo):
+def test_demo_learns_sequences_and_images_and_shows_volumes(demo):
     text, _ = demo
-    # Ten classes, ten classes, four classes; two small blocks and a few steps.
-    assert per_cents(text, "1-D")[0] > 30
+    # Two small blocks and a few steps on ten classes; the solids are for the whole demo, below.
+    assert per_cents(text, "1-D")[0] > 20
     assert per_cents(text, "2-D")[0] > 30
-    assert 0 <= per_cents(text, "3-D")[0] <= 100
+    assert len(per_cents(text, "3-D")) == 1
     assert "generated" in text
     assert "interpolation" in text
 
@@ -122,6 +122,7 @@ def test_the_whole_demo_reaches_what_it_promises(tmp_path):
     text = show(tmp_path)
     assert per_cents(text, "1-D")[0] >= 95
     assert per_cents(text, "2-D")[0] >= 97
+    assert per_cents(text, "3-D")[0] >= 90
     coarse, told, untold = per_cents(text, "continuous CNN")
     assert told >= coarse - 3
     assert untold < 60
