@@ -109,7 +109,6 @@ class Data:
     batch_size: int = MISSING
     accumulate: int = MISSING
     augment: bool = MISSING
-    workers: int = 0
     limit: int | None = None
 
 
