@@ -106,10 +106,14 @@ def kills(folder: Path, times: int = 10) -> None:
     optim = Optim(lr=0.02, epochs=12, warmup_epochs=1, ema=0.9)
     machine = Machine(progress="none", accelerator="cpu", save_minutes=None, save_steps=3)
 
-    def train(where: Path) -> None:
-        run(where, resume=True, optim=optim, machine=machine)
+    def slowly(x: Tensor) -> Tensor:
+        time.sleep(0.02)  # so that ten lives, each killed within 0.12 s of a save, are too few
+        return noisy(x)
 
-    reference = in_a_process(lambda: train(folder / "whole"))
+    def train(where: Path, augment=slowly) -> None:
+        run(where, resume=True, optim=optim, machine=machine, augment=augment)
+
+    reference = in_a_process(lambda: train(folder / "whole", noisy))
     assert os.waitpid(reference, 0)[1] == 0
     last, luck = folder / "killed" / "checkpoints" / "last.ckpt", random.Random(0)
     for _ in range(times):
@@ -121,7 +125,7 @@ def kills(folder: Path, times: int = 10) -> None:
         assert os.waitpid(child, os.WNOHANG) == (0, 0), "it was over before it was killed"
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-    final = in_a_process(lambda: train(folder / "killed"))
+    final = in_a_process(lambda: train(folder / "killed", noisy))
     assert os.waitpid(final, 0)[1] == 0
 
 

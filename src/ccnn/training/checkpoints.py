@@ -83,7 +83,7 @@ def write_file(path: Path, content: bytes, *, keep: Path | None = None) -> None:
             file.flush()
             os.fsync(file.fileno())
         if keep is not None and path.exists():
-            os.replace(path, keep)
+            _keep(path, keep)
         os.replace(temporary, path)
     except OSError as error:
         temporary.unlink(missing_ok=True)
@@ -93,6 +93,15 @@ def write_file(path: Path, content: bytes, *, keep: Path | None = None) -> None:
             "untouched. Make room and go on with resume=true",
         ) from error
     _sync_folder(path.parent)
+
+
+def _keep(path: Path, keep: Path) -> None:
+    """Give a file a second name, so that at no moment the first one is missing."""
+    keep.unlink(missing_ok=True)
+    try:
+        os.link(path, keep)
+    except OSError:  # a file system without hard links
+        os.replace(path, keep)
 
 
 def remove_leftovers(folder: Path) -> None:
