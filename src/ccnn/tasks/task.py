@@ -1,14 +1,16 @@
 """What a data set is: its facts, and how it is read."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
 import torch
 from torch import Tensor
 
-Kind = Literal["class", "value", "position"]
+from ccnn.tasks.scaling import Scaling
+
+Kind = Literal["class", "value", "position", "position_value"]
 
 
 class DataMissing(FileNotFoundError):  # noqa: N818 (what it says is a sentence)
@@ -26,13 +28,15 @@ class Samples:
     Shapes
     ------
     x : (n, C, *S), or integers (n, *S) where the task has a vocabulary, (n, 2, *S) in pairs
-    y : (n,)
-    lengths : (n,) or None
+    y : (n,); numbers (n, K); at every position (n, *S) or (n, K, *S)
+    lengths : (n,) or (n, D), or None
+    positions : (n, N, D), or None where samples lie on a grid
     """
 
     x: Tensor
     y: Tensor
     lengths: Tensor | None = None
+    positions: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.y)
@@ -40,7 +44,8 @@ class Samples:
     def take(self, index: Tensor | slice) -> "Samples":
         """Return the samples at some indices."""
         lengths = None if self.lengths is None else self.lengths[index]
-        return Samples(self.x[index], self.y[index], lengths)
+        positions = None if self.positions is None else self.positions[index]
+        return Samples(self.x[index], self.y[index], lengths, positions)
 
 
 @dataclass(frozen=True)
@@ -54,7 +59,7 @@ class Splits:
     def map(self, change: Callable[[Tensor], Tensor]) -> "Splits":
         """Return the same samples with other signals."""
         parts = (self.train, self.val, self.test)
-        return Splits(*(Samples(change(s.x), s.y, s.lengths) for s in parts))
+        return Splits(*(replace(s, x=change(s.x)) for s in parts))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,13 +73,14 @@ class Task:
     size
         Samples per axis; its length is D.
     in_channels, classes
-        Channels of a signal (1 where symbols are fed as numbers), and classes.
+        Channels of a signal (1 where symbols are fed as numbers); classes, or where targets are
+        numbers how many of them.
     counts
         Samples for training, validation and test, where all data are there.
     source
         Where the data come from, in one line.
     kind
-        One class, one value, or something at every position.
+        One class, numbers, or a class or numbers at every position.
     vocabulary
         The number of symbols where signals are integers.
     pair
@@ -90,6 +96,8 @@ class Task:
     augment
         Changes a batch of training signals at random, as the authors' commands do with
         ``data.augment=true``; None if they never do.
+    scaling
+        How signals and targets were prepared, where the data are the user's own.
     """
 
     name: str
@@ -107,6 +115,17 @@ class Task:
     find: Callable[[Path], bool] = lambda root: False
     read: Callable[[Path], Splits] | None = None
     augment: Callable[[Tensor], Tensor] | None = None
+    scaling: Scaling | None = None
+
+    @property
+    def at_positions(self) -> bool:
+        """Whether there is a target at every position."""
+        return self.kind.startswith("position")
+
+    @property
+    def score(self) -> str:
+        """What the best of several networks is chosen by: ``"accuracy"`` or ``"mse"``."""
+        return "mse" if self.kind.endswith("value") else "accuracy"
 
     def present(self, root: Path) -> bool:
         """Tell whether `load` would find its files in a folder."""
