@@ -93,6 +93,9 @@ class Task:
         Tells whether a folder holds them.
     read
         Reads the three parts from such a folder; None while there is no reader.
+    fetch
+        Puts the files into such a folder, as `ccnn.tasks.fetch.fetcher` returns it; None where
+        nobody publishes them with a checksum.
     augment
         Changes a batch of training signals at random, as the authors' commands do with
         ``data.augment=true``; None if they never do.
@@ -114,6 +117,7 @@ class Task:
     files: str = ""
     find: Callable[[Path], bool] = lambda root: False
     read: Callable[[Path], Splits] | None = None
+    fetch: Callable[[Path], None] | None = None
     augment: Callable[[Tensor], Tensor] | None = None
     scaling: Scaling | None = None
 
@@ -131,8 +135,15 @@ class Task:
         """Tell whether `load` would find its files in a folder."""
         return self.read is not None and self.find(Path(root))
 
-    def load(self, root: Path) -> Splits:
+    def load(self, root: Path, *, fetch: bool = False) -> Splits:
         """Read the data in a folder.
+
+        Parameters
+        ----------
+        root
+            The folder.
+        fetch
+            Whether files that are not there are fetched into it.
 
         Raises
         ------
@@ -147,13 +158,25 @@ class Task:
                 f"fetch the data ({self.source}) or to point data.root at them will help once "
                 "there is one; until then, try task=digits, which needs no files"
             )
+        root = Path(root)
+        if fetch and self.fetch is not None and not self.present(root):
+            self.fetch(root)
         if not self.present(root):
-            raise DataMissing(
-                f"task={self.name}: no {self.files} in {Path(root).absolute()}. Fetch them "
-                f"({self.source}); or point data.root, or the variable CCNN_DATA, at the folder "
-                "that holds them; or try task=digits, which needs no files"
-            )
-        return self.read(Path(root))
+            raise DataMissing(self._ways_out(root, fetched=fetch))
+        return self.read(root)
+
+    def _ways_out(self, root: Path, *, fetched: bool) -> str:
+        if self.fetch is None:
+            way = f"Fetch them ({self.source}), which data.fetch=true cannot do for this task"
+        elif fetched:
+            way = "They were fetched, but something else has their name: move that away"
+        else:
+            way = f"Fetch them with data.fetch=true ({self.source})"
+        return (
+            f"task={self.name}: no {self.files} in {root.absolute()}. {way}; or point data.root, "
+            "or the variable CCNN_DATA, at the folder that holds them; or try task=digits, which "
+            "needs no files"
+        )
 
 
 def hold_out(samples: Samples, count: int) -> tuple[Samples, Samples]:
