@@ -96,6 +96,9 @@ class Task:
     fetch
         Puts the files into such a folder, as `ccnn.tasks.fetch.fetcher` returns it; None where
         nobody publishes them with a checksum.
+    resize
+        Gives images another number of rows and columns, for ``data.size``; None where there is
+        one size only.
     augment
         Changes a batch of training signals at random, as the authors' commands do with
         ``data.augment=true``; None if they never do.
@@ -118,6 +121,7 @@ class Task:
     find: Callable[[Path], bool] = lambda root: False
     read: Callable[[Path], Splits] | None = None
     fetch: Callable[[Path], None] | None = None
+    resize: Callable[[Tensor, int], Tensor] | None = None
     augment: Callable[[Tensor], Tensor] | None = None
     scaling: Scaling | None = None
 
@@ -130,6 +134,19 @@ class Task:
     def score(self) -> str:
         """What the best of several networks is chosen by: ``"accuracy"`` or ``"mse"``."""
         return "mse" if self.kind.endswith("value") else "accuracy"
+
+    def at(self, side: int | None) -> "Task":
+        """Return the same task with images of so many rows and columns; None leaves them."""
+        if side is None or set(self.size) == {side}:
+            return self
+        read, resize = self.read, self.resize
+        if read is None or resize is None:
+            raise ValueError(f"data.size is {side}, but task={self.name} has one size: {self.size}")
+        return replace(
+            self,
+            size=(side,) * len(self.size),
+            read=lambda root: read(root).map(lambda x: resize(x, side)),
+        )
 
     def present(self, root: Path) -> bool:
         """Tell whether `load` would find its files in a folder."""
