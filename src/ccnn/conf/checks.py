@@ -29,6 +29,7 @@ RANGES: dict[str, _Range] = {
     "model.dropout": RATE,
     "model.dropout_in": RATE,
     "seed": NOT_NEGATIVE,
+    "data.size": POSITIVE,
 }
 
 

@@ -35,6 +35,7 @@ class Row:
     accumulate: int = 1
     warmup_epochs: float = 10.0
     augment: bool = False
+    size: int | None = None  # rows and columns of images; None is the task's
     embedding: int | None = None  # the number of symbols; None feeds their numbers as they are
     in_channels: int | None = None  # with an embedding, its width; None is the task's
     loss: str = "auto"
@@ -109,6 +110,8 @@ class Data:
     batch_size: int = MISSING
     accumulate: int = MISSING
     augment: bool = MISSING
+    fetch: bool = False  # whether files that are not there are downloaded into root
+    size: int | None = MISSING  # rows and columns of images; None is the task's
     limit: int | None = None
 
 
