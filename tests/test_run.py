@@ -148,7 +148,7 @@ def test_pairs_are_judged_by_one_network():
     model = build_model(config, task).eval()
     symbols = torch.randint(0, 5, (2, 2, 64))
     if config.model.embedding is None:
-        from ccnn.run import as_signals
+        from ccnn.tasks.feeding import as_signals
 
         symbols = as_signals(Samples(symbols, torch.zeros(2)), 1, embedded=False).x
     with torch.no_grad():

@@ -33,6 +33,7 @@ class Labels:
     """What a run is called in its files, and how to repeat it.
 
     ``config`` is the text of ``config.yaml``; without it the settings are written there.
+    ``data`` is the text of ``data.json``: how the signals were prepared.
     """
 
     task: str | None = None
@@ -40,6 +41,7 @@ class Labels:
     recipe: str | None = None
     command: str | None = None
     config: str | None = None
+    data: str | None = None
 
 
 def fit(
@@ -169,6 +171,8 @@ def _write_setup(folder: Path, labels: Labels, settings: Mapping[str, Any]) -> N
     write_file(folder / "config.yaml", config.encode())
     if labels.command is not None:
         write_file(folder / "command.txt", (labels.command + "\n").encode())
+    if labels.data is not None:
+        write_file(folder / "data.json", labels.data.encode())
 
 
 def _is_over(training: Training) -> bool:

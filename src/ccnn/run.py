@@ -2,7 +2,7 @@
 
 import json
 import shlex
-import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,14 +11,16 @@ import torch
 from omegaconf import DictConfig, OmegaConf
 from torch import Tensor, nn
 
-from ccnn.conf import compose
+from ccnn.conf import command_of, default_folder, plain
 from ccnn.fitting import Labels, fit
 from ccnn.inference import cached
 from ccnn.models import CCNN, PairCCNN
 from ccnn.models.names import pick
 from ccnn.saving import load
-from ccnn.tasks import TASKS
-from ccnn.tasks.task import Samples, Splits, Task
+from ccnn.tasks import OWN, TASKS
+from ccnn.tasks.feeding import coarser, feed, finer_steps
+from ccnn.tasks.scaling import Scaling
+from ccnn.tasks.task import Splits, Task
 from ccnn.training.evaluation import Spacing, outputs_of, resample_samples, score
 from ccnn.training.losses import LOSSES, Loss
 from ccnn.training.results import Result
@@ -32,14 +34,15 @@ __all__ = [
     "Labels",
     "Result",
     "build_model",
+    "command_of",
+    "default_folder",
     "evaluate",
+    "find_task",
     "fit",
+    "load_splits",
     "predict",
     "train",
 ]
-
-# What an override of ``ccnn train`` need not repeat: it says where and how, not what.
-_NOT_REPEATED = ("run", "resume")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +69,7 @@ def build_model(config: DictConfig, task: Task) -> CCNN | PairCCNN:
     arguments: Any = OmegaConf.to_container(config.model)
     del arguments["name"]
     arguments["in_channels"] = arguments["in_channels"] or task.in_channels
-    if task.kind == "position":
+    if task.at_positions:
         arguments["head"] = "none"
     out = 1 if config.optim.loss == "single_logit" else task.classes
     if task.pair:
@@ -89,14 +92,14 @@ def train(config: DictConfig) -> Result:
     Interrupted
         After Ctrl-C or SIGTERM: the run is saved, and the message says how to go on.
     """
-    task = pick(config.task.name, TASKS, "task")
+    task = find_task(config)
     if config.data.augment and task.augment is None:
         raise ValueError(f"data.augment is true, but task={task.name} has no augmentation")
     folder = Path(config.run or default_folder(config))
     with kept_random_state():
         seed_all(config.seed)
         model = build_model(config, task)
-    splits = _splits(config, task)
+    splits = load_splits(config, task)
     command = command_of(config)
     try:
         return _fit(config, task, model, splits, folder, command)
@@ -112,10 +115,10 @@ def _fit(
     return fit(
         model,
         splits,
-        optim=Optim(**_plain(config.optim)),
+        optim=Optim(**plain(config.optim)),
         batching=Batching(batch_size=config.data.batch_size, accumulate=config.data.accumulate),
         machine=_machine(config),
-        loggers=Loggers(**_plain(config.logger)),
+        loggers=Loggers(**plain(config.logger)),
         folder=folder,
         resume=config.resume,
         seed=config.seed,
@@ -126,6 +129,7 @@ def _fit(
             recipe=config.recipe.name,
             command=command,
             config=OmegaConf.to_yaml(config, resolve=True),
+            data=None if task.scaling is None else task.scaling.to_json(),
         ),
     )
 
@@ -145,7 +149,8 @@ def evaluate(
     run
         The run's folder.
     spacing
-        2 keeps every second sample of each axis and tells the network so.
+        2 keeps every second sample of each axis and tells the network so. Below 1, where the
+        run made its data coarser (``data.coarsen``), the finer samples are the data's own.
     split
         ``"test"``, ``"val"`` or ``"train"``.
     data_root
@@ -155,14 +160,18 @@ def evaluate(
     """
     folder = Path(run)
     model, loss, config = _trained(folder)
-    task = pick(config.task.name, TASKS, "task")
-    splits = _splits(config, task, root=data_root)
+    task = find_task(config, root=data_root, scaling=_scaling(folder))
+    factors, steps = finer_steps(_coarsen(config), spacing, len(task.size))
+    splits = load_splits(config, task, root=data_root, factors=factors)
     parts = {"train": splits.train, "val": splits.val, "test": splits.test}
-    samples = resample_samples(pick(split, parts, "split"), spacing)
+    samples = pick(split, parts, "split")
+    if samples.positions is not None and spacing != 1:
+        raise ValueError(f"task={task.name} has samples at times of their own; spacing must be 1")
+    resampled = resample_samples(samples, 1.0 if set(steps) == {1.0} else steps)
     with cached(model):
         scores = score(
             model,
-            samples,
+            resampled,
             loss,
             batch_size=batch_size or config.data.batch_size,
             device=torch.device("cpu"),
@@ -172,8 +181,8 @@ def evaluate(
         task=task.name,
         split=split,
         spacing=spacing if isinstance(spacing, int | float) else tuple(spacing),
-        size=tuple(samples.x.shape[-len(task.size) :]),
-        samples=len(samples.x),
+        size=tuple(resampled.x.shape[-len(task.size) :]),
+        samples=len(samples),
         loss=scores.loss,
         score=scores.score,
         score_name=loss.score,
@@ -197,7 +206,8 @@ def predict(
     run
         The run's folder.
     x
-        Signals as the task prepares them, sampled at ``spacing``; they are not resampled.
+        Signals sampled at ``spacing``, as the task prepares them; of a run on the user's own
+        data, as they are in the user's files.
     spacing, lengths
         As for `ccnn.Grid`.
     batch_size
@@ -206,34 +216,16 @@ def predict(
     Shapes
     ------
     x : (n, C, *S), or (n, *S) symbols
-    result : (n, classes) probabilities, or (n, C) numbers
+    result : (n, classes) probabilities, or (n, K) numbers in the user's unit; with *S after them
+        where there is a target at every position
     """
     model, loss, _ = _trained(Path(run))
+    scaling = _scaling(Path(run))
+    x = x if scaling is None else scaling.apply(x)
     with cached(model):
         outputs = outputs_of(model, x, spacing=spacing, lengths=lengths, batch_size=batch_size)
-    return loss.probabilities(outputs)
-
-
-def default_folder(config: DictConfig) -> Path:
-    """Return ``runs/<task>-<model>-<time>``."""
-    stamp = time.strftime("%Y%m%d-%H%M%S")
-    return Path("runs") / f"{config.task.name}-{config.model.name}-{stamp}"
-
-
-def command_of(config: DictConfig) -> str:
-    """Return the command that repeats a configuration: its groups, and what differs from them."""
-    groups = [
-        f"task={config.task.name}",
-        f"model={config.model.name}",
-        f"recipe={config.recipe.name}",
-    ]
-    usual = _leaves(compose(groups))
-    words = [
-        f"{key}={_word(value)}"
-        for key, value in _leaves(config).items()
-        if usual.get(key) != value and key not in _NOT_REPEATED
-    ]
-    return shlex.join(["ccnn", "train", *groups, *words])
+    answers = loss.probabilities(outputs)
+    return answers if scaling is None else scaling.restore(answers)
 
 
 def _trained(folder: Path) -> tuple[nn.Module, Loss, DictConfig]:
@@ -247,50 +239,55 @@ def _trained(folder: Path) -> tuple[nn.Module, Loss, DictConfig]:
     return load(folder / "model"), LOSSES[result["loss"]], config
 
 
-def _splits(config: DictConfig, task: Task, root: Path | str | None = None) -> Splits:
+def find_task(
+    config: DictConfig, *, root: Path | str | None = None, scaling: Scaling | None = None
+) -> Task:
+    """Return the task of a configuration, of which the facts of a user's own data are read.
+
+    Parameters
+    ----------
+    config
+        What `ccnn.conf.compose` returns.
+    root
+        Where the data are; None is where the configuration says.
+    scaling
+        How a user's own data are prepared; None is by their own training part.
+    """
+    found = pick(config.task.name, TASKS | OWN, "task")
+    if not isinstance(found, Task):
+        found = found(Path(config.data.root if root is None else root).expanduser(), scaling)
+    return coarser(found, _coarsen(config))
+
+
+def load_splits(
+    config: DictConfig,
+    task: Task,
+    *,
+    root: Path | str | None = None,
+    factors: Sequence[int] | None = None,
+) -> Splits:
     """Return a task's samples as the configuration feeds them to the network."""
-    splits = task.load(Path(config.data.root if root is None else root))
-    limit = config.data.limit
-    train = splits.train
-    if limit is not None:
-        lengths = None if train.lengths is None else train.lengths[:limit]
-        train = Samples(x=train.x[:limit], y=train.y[:limit], lengths=lengths)
-    embedded = config.model.embedding is not None
-    return Splits(
-        *(
-            as_signals(samples, len(task.size), embedded=embedded)
-            for samples in (train, splits.val, splits.test)
-        )
+    dim = len(task.size)
+    return feed(
+        task.load(Path(config.data.root if root is None else root)),
+        dim,
+        embedded=config.model.embedding is not None,
+        limit=config.data.limit,
+        factors=factors or [_coarsen(config)] * dim,
     )
 
 
-def as_signals(samples: Samples, dim: int, *, embedded: bool) -> Samples:
-    """Return symbols as one channel of numbers where the network has no embedding."""
-    x = samples.x
-    if embedded or x.is_floating_point():
-        return samples
-    return Samples(x.float().unsqueeze(-1 - dim), samples.y, samples.lengths)
+def _coarsen(config: DictConfig) -> int:
+    return int(config.data.get("coarsen", 1))  # runs of older versions do not say
+
+
+def _scaling(folder: Path) -> Scaling | None:
+    """Return how the data of a run were prepared, None where the task prepares them."""
+    path = folder / "data.json"
+    return Scaling.from_json(path.read_text(encoding="utf-8")) if path.exists() else None
 
 
 def _machine(config: DictConfig) -> Machine:
-    settings = _plain(config.trainer)
+    settings = plain(config.trainer)
     progress = {True: "auto", False: "none"}.get(settings["progress"], settings["progress"])
     return Machine(**(settings | {"progress": progress}))
-
-
-def _plain(config: DictConfig) -> dict[str, Any]:
-    content: Any = OmegaConf.to_container(config, resolve=True)
-    return dict(content)
-
-
-def _leaves(config: DictConfig) -> dict[str, Any]:
-    leaves: dict[str, Any] = {}
-    for key, value in _plain(config).items():
-        inner = value if isinstance(value, dict) else {"": value}
-        leaves |= {f"{key}.{k}".rstrip("."): v for k, v in inner.items()}
-    return leaves
-
-
-def _word(value: object) -> str:
-    """Return a value as Hydra reads it."""
-    return json.dumps(value) if isinstance(value, bool | list) or value is None else str(value)

@@ -1,6 +1,6 @@
-"""Values of the network that have the right type and still make no sense, refused by name.
+"""Values of network and data that have the right type and still make no sense, refused by name.
 
-What optimiser, data and trainer accept, `ccnn.training.settings` knows and says.
+What optimiser, batches and trainer accept, `ccnn.training.settings` knows and says.
 """
 
 import difflib
@@ -21,6 +21,7 @@ WORDS_OR_NUMBERS: dict[str, Sequence[str]] = {
 _Range = tuple[Callable[[float], bool], str]
 POSITIVE: _Range = (lambda v: v > 0, "above 0")
 NOT_NEGATIVE: _Range = (lambda v: v >= 0, "0 or more")
+ONE_OR_MORE: _Range = (lambda v: v >= 1, "1 or more")
 RATE: _Range = (lambda v: 0 <= v < 1, "from 0 up to, but not, 1")
 RANGES: dict[str, _Range] = {
     "model.omega_0": POSITIVE,
@@ -30,6 +31,7 @@ RANGES: dict[str, _Range] = {
     "model.dropout_in": RATE,
     "seed": NOT_NEGATIVE,
     "data.size": POSITIVE,
+    "data.coarsen": ONE_OR_MORE,
 }
 
 
@@ -37,7 +39,7 @@ def check(config: DictConfig) -> None:
     """Raise a ValueError of one line for the first value that makes no sense."""
     for key, choices in CHOICES.items():
         value = OmegaConf.select(config, key)
-        if value not in choices:
+        if value is not None and value not in choices:  # null is the network's own default
             raise ValueError(f"{key} is {value!r}; {nearest(value, choices)}")
     for key, words in WORDS_OR_NUMBERS.items():
         value = OmegaConf.select(config, key)

@@ -49,6 +49,7 @@ class Task:
     name: str = MISSING
     paper: dict[str, Row] = field(default_factory=dict)
     authors: dict[str, Row] = field(default_factory=dict)
+    ancestors: dict[str, Row] = field(default_factory=dict)  # networks before the CCNN, likewise
 
 
 @dataclass
@@ -61,27 +62,30 @@ class Recipe:
 
 @dataclass
 class Model:
-    """The network: arguments of `ccnn.CCNN`, under their names there."""
+    """The network: arguments of `ccnn.CCNN` or of an ancestor, under their names there.
+
+    null is the network's own default, and what a network that has no such argument needs.
+    """
 
     name: str = MISSING
     in_channels: int | None = None  # None is the task's
     blocks: int = MISSING
     channels: int = MISSING
-    kernel: str = "MAGNet"
+    kernel: str | None = "MAGNet"
     kernel_channels: int = MISSING
     kernel_layers: int = 3
-    kernel_size: int | str = MISSING
+    kernel_size: int | str | None = MISSING
     omega_0: int | float | str = MISSING
     band: float = 1.0
     mask_sigma: float | None = MISSING
-    causal: bool = MISSING
+    causal: bool | None = MISSING
     dropout: float = MISSING
-    dropout_kind: str = MISSING
+    dropout_kind: str | None = MISSING
     dropout_in: float = MISSING
     head: str = "pool"
     embedding: int | None = MISSING
     init: str = "energy"
-    checkpoint: bool = False
+    checkpoint: bool | None = False
 
 
 @dataclass
@@ -113,6 +117,7 @@ class Data:
     fetch: bool = False  # whether files that are not there are downloaded into root
     size: int | None = MISSING  # rows and columns of images; None is the task's
     limit: int | None = None
+    coarsen: int = 1  # so many samples along each axis are averaged into one
 
 
 @dataclass

@@ -1,10 +1,15 @@
 """Data sets: what they are, where they come from, and how they are split."""
 
+from collections.abc import Callable
+from pathlib import Path
+
 from ccnn.tasks.cifar import CIFAR10, CIFAR100, IMAGE, IMAGE2D, SCIFAR10
 from ccnn.tasks.digits import DIGITS, DIGITS2D
 from ccnn.tasks.listops import LISTOPS
 from ccnn.tasks.mnist import MNIST, PMNIST, SMNIST
+from ccnn.tasks.own import folder_task, npz_task
 from ccnn.tasks.pathfinder import PATHFINDER, PATHFINDER2D, PATHX
+from ccnn.tasks.scaling import Scaling
 from ccnn.tasks.speech import SPEECH_MFCC, SPEECH_RAW
 from ccnn.tasks.stl10 import STL10
 from ccnn.tasks.task import DataDamaged, DataMissing, Samples, Splits, Task
@@ -32,4 +37,10 @@ TASKS: dict[str, Task] = {
     "digits2d": DIGITS2D,
 }
 
-__all__ = ["TASKS", "DataDamaged", "DataMissing", "Samples", "Splits", "Task"]
+# Tasks whose facts are read from the user's own data, wherever those are.
+OWN: dict[str, Callable[[Path, Scaling | None], Task]] = {
+    "npz": npz_task,
+    "folder": folder_task,
+}
+
+__all__ = ["OWN", "TASKS", "DataDamaged", "DataMissing", "Samples", "Splits", "Task"]

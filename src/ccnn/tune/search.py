@@ -13,7 +13,7 @@ import torch
 from optuna.trial import FrozenTrial, TrialState
 
 from ccnn.conf import compose
-from ccnn.tasks import TASKS
+from ccnn.run import find_task
 from ccnn.training.failures import NotFinite
 from ccnn.training.folder import as_json
 from ccnn.training.settings import changed_key
@@ -81,8 +81,7 @@ def search(overrides: Sequence[str], how: Search, tell: Tell | None = None) -> O
     _claim(study, {**recipe_of(overrides), "tune.search": list(names)})
     done = len(study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.PRUNED)))
     _work_together(list(overrides), how, names, tell, missing=max(0, how.trials - done))
-    metric = "accuracy" if TASKS[config.task.name].kind == "class" else "mse"
-    return write_down(study, how.folder, recipe_of(overrides), metric)
+    return write_down(study, how.folder, recipe_of(overrides), find_task(config).score)
 
 
 def open_study(how: Search, overrides: Sequence[str], *, index: int = 0) -> optuna.Study:
@@ -99,7 +98,7 @@ def open_study(how: Search, overrides: Sequence[str], *, index: int = 0) -> optu
         storage=_storage(how),
         study_name=how.name,
         load_if_exists=True,
-        direction="maximize" if TASKS[config.task.name].kind == "class" else "minimize",
+        direction="maximize" if find_task(config).score == "accuracy" else "minimize",
         pruner=pruner,
     )
     # A search that goes on must not draw the first values again.

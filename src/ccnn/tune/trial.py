@@ -1,15 +1,13 @@
 """One trial: values that Optuna picks, a training with them, and its validation score."""
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import optuna
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
-from ccnn.conf import compose
-from ccnn.run import as_signals, build_model
-from ccnn.tasks import TASKS
+from ccnn.conf import compose, plain
+from ccnn.run import build_model, find_task, load_splits
 from ccnn.training.engine import run_training
 from ccnn.training.losses import pick_loss
 from ccnn.training.module import Training
@@ -77,32 +75,28 @@ class _Report(Progress):
 
 def _train(config: DictConfig, progress: Progress) -> Training:
     """Train as `ccnn.run.train` does, without a folder and without a look at the test set."""
-    task = TASKS[config.task.name]
+    task = find_task(config)
     if config.data.augment and task.augment is None:
         raise ValueError(f"data.augment is true, but task={task.name} has no augmentation")
     with kept_random_state():
         seed_all(config.seed)
         model = build_model(config, task)
-    splits = task.load(Path(config.data.root))
-    part = slice(config.data.limit)
-    embedded = config.model.embedding is not None
-    train = as_signals(splits.train.take(part), len(task.size), embedded=embedded)
-    val = as_signals(splits.val, len(task.size), embedded=embedded)
-    optim = Optim(**_plain(config.optim))
+    splits = load_splits(config, task)
+    optim = Optim(**plain(config.optim))
     training = Training(
         model,
         optim=optim,
         batching=Batching(batch_size=config.data.batch_size, accumulate=config.data.accumulate),
-        loss=pick_loss(optim.loss, train.y, positions=task.kind == "position"),
-        train=train,
-        val=val,
+        loss=pick_loss(optim.loss, splits.train.y, positions=task.at_positions),
+        train=splits.train,
+        val=splits.val,
         seed=config.seed,
         epochs=config.trainer.max_epochs,
         augment=task.augment if config.data.augment else None,
     )
     run_training(
         training,
-        machine=Machine(**(_plain(config.trainer) | {"progress": "none"})),
+        machine=Machine(**(plain(config.trainer) | {"progress": "none"})),
         loggers=Loggers(tensorboard=False),
         folder=None,
         settings={},
@@ -110,8 +104,3 @@ def _train(config: DictConfig, progress: Progress) -> Training:
         progress=progress,
     )
     return training
-
-
-def _plain(config: DictConfig) -> dict[str, Any]:
-    content: Any = OmegaConf.to_container(config, resolve=True)
-    return dict(content)
