@@ -21,7 +21,6 @@ WORDS_OR_NUMBERS: dict[str, Sequence[str]] = {
 _Range = tuple[Callable[[float], bool], str]
 POSITIVE: _Range = (lambda v: v > 0, "above 0")
 NOT_NEGATIVE: _Range = (lambda v: v >= 0, "0 or more")
-ONE_OR_MORE: _Range = (lambda v: v >= 1, "1 or more")
 RATE: _Range = (lambda v: 0 <= v < 1, "from 0 up to, but not, 1")
 RANGES: dict[str, _Range] = {
     "model.omega_0": POSITIVE,
@@ -31,7 +30,6 @@ RANGES: dict[str, _Range] = {
     "model.dropout_in": RATE,
     "seed": NOT_NEGATIVE,
     "data.size": POSITIVE,
-    "data.coarsen": ONE_OR_MORE,
 }
 
 

@@ -117,7 +117,6 @@ class Data:
     fetch: bool = False  # whether files that are not there are downloaded into root
     size: int | None = MISSING  # rows and columns of images; None is the task's
     limit: int | None = None
-    coarsen: int = 1  # so many samples along each axis are averaged into one
 
 
 @dataclass

@@ -1,0 +1,60 @@
+"""The data that a configuration asks for: its task, and its samples as the network is fed."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from omegaconf import DictConfig
+
+from ccnn.models.names import pick
+from ccnn.tasks import OWN, TASKS
+from ccnn.tasks.feeding import feed
+from ccnn.tasks.scaling import Scaling
+from ccnn.tasks.task import Splits, Task
+
+
+def find_task(
+    config: DictConfig, *, root: Path | str | None = None, scaling: Scaling | None = None
+) -> Task:
+    """Return the task of a configuration, of which the facts of a user's own data are read.
+
+    Parameters
+    ----------
+    config
+        What `ccnn.conf.compose` returns.
+    root
+        Where the data are; None is where the configuration says.
+    scaling
+        How a user's own data are prepared; None is by their own training part.
+    """
+    found = pick(config.task.name, TASKS | OWN, "task")
+    if not isinstance(found, Task):
+        found = found(Path(config.data.root if root is None else root).expanduser(), scaling)
+    return found.at(config.data.get("size"))  # which runs of older versions do not have
+
+
+def load_splits(config: DictConfig, task: Task, *, root: Path | str | None = None) -> Splits:
+    """Return a task's samples as the configuration feeds them to the network."""
+    return feed(
+        task.load(
+            Path(config.data.root if root is None else root),
+            fetch=bool(config.data.get("fetch", False)),
+        ),
+        len(task.size),
+        embedded=config.model.embedding is not None,
+        limit=config.data.limit,
+    )
+
+
+def finer_task(config: DictConfig, task: Task, spacing: float | Sequence[float]) -> Task | None:
+    """Return the task with real samples at a spacing below 1, None where there are none.
+
+    Where training made the data coarser than they are (``data.size``), a finer grid need not be
+    drawn from the coarse one.
+    """
+    side = config.data.get("size")
+    if side is None or not isinstance(spacing, int | float) or spacing >= 1:
+        return None
+    wanted, whole = side / spacing, TASKS[task.name]
+    if not wanted.is_integer() or wanted > min(whole.size):
+        return None
+    return whole.at(int(wanted))
