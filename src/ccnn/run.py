@@ -1,8 +1,8 @@
 """Where task, recipe, model and trainer meet: `train`, `evaluate`, `predict`."""
 
+import inspect
 import json
 import shlex
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,13 +12,12 @@ from omegaconf import DictConfig, OmegaConf
 from torch import Tensor, nn
 
 from ccnn.conf import command_of, default_folder, plain
+from ccnn.data import find_task, finer_task, load_splits
 from ccnn.fitting import Labels, fit
 from ccnn.inference import cached
-from ccnn.models import CCNN, PairCCNN
+from ccnn.models import ANCESTORS, CCNN, PairCCNN, create_model
 from ccnn.models.names import pick
 from ccnn.saving import load
-from ccnn.tasks import OWN, TASKS
-from ccnn.tasks.feeding import coarser, feed, finer_steps
 from ccnn.tasks.scaling import Scaling
 from ccnn.tasks.task import Splits, Task
 from ccnn.training.evaluation import Spacing, outputs_of, resample_samples, score
@@ -64,18 +63,33 @@ class Evaluation:
     targets: Tensor
 
 
-def build_model(config: DictConfig, task: Task) -> CCNN | PairCCNN:
+def build_model(config: DictConfig, task: Task) -> nn.Module:
     """Return the network of a configuration for a task, with weights from torch's generator."""
-    arguments: Any = OmegaConf.to_container(config.model)
-    del arguments["name"]
-    arguments["in_channels"] = arguments["in_channels"] or task.in_channels
+    chosen = dict(plain(config.model))
+    name = chosen.pop("name")
+    arguments = {k: v for k, v in chosen.items() if v is not None}  # null is its own default
+    arguments.setdefault("in_channels", task.in_channels)
     if task.at_positions:
         arguments["head"] = "none"
     out = 1 if config.optim.loss == "single_logit" else task.classes
+    if name in ANCESTORS:
+        return _ancestor(name, task, out, arguments)
     if task.pair:
         encoder = {"out_channels": config.model.channels, "size": task.size, **arguments}
         return PairCCNN(out, encoder)
     return CCNN(out_channels=out, size=task.size, **arguments)
+
+
+def _ancestor(name: str, task: Task, out: int, arguments: dict[str, Any]) -> nn.Module:
+    if task.pair:
+        raise ValueError(
+            f"task={task.name} compares two signals, which model={name} cannot; use model=ccnn_4_140"
+        )
+    known = inspect.signature(ANCESTORS[name][0]).parameters
+    for key in arguments:
+        if key not in known:
+            raise ValueError(f"model={name} has no {key}; leave model.{key} out")
+    return create_model(name, out_channels=out, size=task.size, **arguments)
 
 
 def train(config: DictConfig) -> Result:
@@ -150,7 +164,7 @@ def evaluate(
         The run's folder.
     spacing
         2 keeps every second sample of each axis and tells the network so. Below 1, where the
-        run made its data coarser (``data.coarsen``), the finer samples are the data's own.
+        run made its data coarser (``data.size``), the finer samples are those of the data.
     split
         ``"test"``, ``"val"`` or ``"train"``.
     data_root
@@ -161,13 +175,13 @@ def evaluate(
     folder = Path(run)
     model, loss, config = _trained(folder)
     task = find_task(config, root=data_root, scaling=_scaling(folder))
-    factors, steps = finer_steps(_coarsen(config), spacing, len(task.size))
-    splits = load_splits(config, task, root=data_root, factors=factors)
+    finer = finer_task(config, task, spacing)
+    splits = load_splits(config, finer or task, root=data_root)
     parts = {"train": splits.train, "val": splits.val, "test": splits.test}
     samples = pick(split, parts, "split")
     if samples.positions is not None and spacing != 1:
         raise ValueError(f"task={task.name} has samples at times of their own; spacing must be 1")
-    resampled = resample_samples(samples, 1.0 if set(steps) == {1.0} else steps)
+    resampled = resample_samples(samples, 1.0 if finer else spacing)
     with cached(model):
         scores = score(
             model,
@@ -237,48 +251,6 @@ def _trained(folder: Path) -> tuple[nn.Module, Loss, DictConfig]:
     config = OmegaConf.load(folder / "config.yaml")
     assert isinstance(config, DictConfig)
     return load(folder / "model"), LOSSES[result["loss"]], config
-
-
-def find_task(
-    config: DictConfig, *, root: Path | str | None = None, scaling: Scaling | None = None
-) -> Task:
-    """Return the task of a configuration, of which the facts of a user's own data are read.
-
-    Parameters
-    ----------
-    config
-        What `ccnn.conf.compose` returns.
-    root
-        Where the data are; None is where the configuration says.
-    scaling
-        How a user's own data are prepared; None is by their own training part.
-    """
-    found = pick(config.task.name, TASKS | OWN, "task")
-    if not isinstance(found, Task):
-        found = found(Path(config.data.root if root is None else root).expanduser(), scaling)
-    return coarser(found, _coarsen(config))
-
-
-def load_splits(
-    config: DictConfig,
-    task: Task,
-    *,
-    root: Path | str | None = None,
-    factors: Sequence[int] | None = None,
-) -> Splits:
-    """Return a task's samples as the configuration feeds them to the network."""
-    dim = len(task.size)
-    return feed(
-        task.load(Path(config.data.root if root is None else root)),
-        dim,
-        embedded=config.model.embedding is not None,
-        limit=config.data.limit,
-        factors=factors or [_coarsen(config)] * dim,
-    )
-
-
-def _coarsen(config: DictConfig) -> int:
-    return int(config.data.get("coarsen", 1))  # runs of older versions do not say
 
 
 def _scaling(folder: Path) -> Scaling | None:
