@@ -15,7 +15,7 @@ STATES: dict[str, TrialState] = {
     "failed": TrialState.FAIL,
 }
 # Where and how a trial ran is no part of a recipe.
-_NOT_RECIPE = ("run", "resume", "data.root", "data.workers", "trainer")
+_NOT_RECIPE = ("run", "resume", "data.root", "data.fetch", "data.workers", "trainer")
 _NOT_RECIPE_SECTIONS = ("trainer.", "logger.", "hydra")
 
 
