@@ -3,12 +3,15 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from ccnn.tasks.chartrajectories import CHARTRAJECTORIES
 from ccnn.tasks.cifar import CIFAR10, CIFAR100, IMAGE, IMAGE2D, SCIFAR10
 from ccnn.tasks.digits import DIGITS, DIGITS2D
 from ccnn.tasks.listops import LISTOPS
 from ccnn.tasks.mnist import MNIST, PMNIST, SMNIST
+from ccnn.tasks.modelnet import MODELNET10
 from ccnn.tasks.own import folder_task, npz_task
 from ccnn.tasks.pathfinder import PATHFINDER, PATHFINDER2D, PATHX
+from ccnn.tasks.physionet import PHYSIONET2012
 from ccnn.tasks.scaling import Scaling
 from ccnn.tasks.speech import SPEECH_MFCC, SPEECH_RAW
 from ccnn.tasks.stl10 import STL10
@@ -35,6 +38,9 @@ TASKS: dict[str, Task] = {
     "mnist": MNIST,
     "digits": DIGITS,
     "digits2d": DIGITS2D,
+    "modelnet10": MODELNET10,
+    "chartrajectories": CHARTRAJECTORIES,
+    "physionet2012": PHYSIONET2012,
 }
 
 # Tasks whose facts are read from the user's own data, wherever those are.
