@@ -15,7 +15,7 @@ from omegaconf.errors import OmegaConfBaseException
 import ccnn
 from ccnn.conf import ConfigError, compose, options, register, resolve
 from ccnn.models import PairCCNN
-from ccnn.tasks import TASKS
+from ccnn.tasks import OWN, TASKS
 
 # task, ω₀, dropout, learning rate, weight decay, batch size, epochs
 TABLE_5 = """
@@ -246,9 +246,9 @@ def test_the_paper_recipe_embeds_symbols_and_has_a_logit_per_class(task):
 
 
 def test_every_task_has_a_recipe_and_every_recipe_a_task():
-    assert options("task") == sorted(TASKS)
+    assert options("task") == sorted([*TASKS, *OWN])
     assert PAPERS_TASKS | {"retrieval", "pathx"} < set(TASKS)
-    for task in TASKS:
+    for task in (*TASKS, *OWN):
         for source in ("paper", "authors"):
             for model in SIZES.values():
                 assert recipe(task, model, source).task.name == task
