@@ -7,14 +7,16 @@ from pathlib import Path
 from ccnn.cli import signal_files
 from ccnn.cli.words import Misuse, assignments, existing, spacing
 
-SUMMARY = "write the probabilities of signals in .npy or .csv files"
+SUMMARY = "write the probabilities of signals in files"
 USAGE = "run=FOLDER input=FILE|FOLDER [output=FILE.csv|FILE.npy] [spacing=S]"
 TEXT = """\
 Write what the network of a finished run says of signals: one row of probabilities each.
   x.npy     (n, C, *S), or (C, *S) for one signal; (n, *S) where there is one channel
   x.csv     one signal per row, channel after channel; a first row of names is skipped
-  a folder  every .npy and .csv in it, into one table with the file names
-Signals must be prepared as in training: the task's own scale and order."""
+  x.wav     one sound, and x.png one image
+  a folder  every such file in it, into one table with the file names
+Signals are scaled as in training by a run on data of your own (task=npz, task=folder);
+for any other task they must have been prepared as the task does it."""
 EXAMPLES = (
     "ccnn predict run=runs/digits input=x.npy",
     "ccnn predict run=runs/digits input=signals output=answers.csv",
@@ -41,17 +43,20 @@ def run(arguments: argparse.Namespace) -> int:
     bad = 0
     for path in files:
         try:
-            probabilities = predict(folder, layout.read(path), spacing=step)
+            probabilities = predict(folder, layout.read(path, step), spacing=step)
         except (ValueError, OSError) as error:
             if not source.is_dir():
                 raise
             bad += 1
             print(f"ccnn: left out: {error}", file=sys.stderr)
             continue
+        if probabilities.ndim > 2 and output.suffix != ".npy":
+            raise Misuse("this run has an answer for every position; say output=FILE.npy")
         rows.append((path.name, probabilities.tolist()))
     if not rows:
         raise OSError(f"no file in {source} could be read")
-    signal_files.write(output, rows, names=source.is_dir())
+    columns = layout.columns(len(rows[0][1][0]))
+    signal_files.write(output, rows, columns=columns, names=source.is_dir())
     count = sum(len(r) for _, r in rows)
     print(f"{output}: {count:,} signals of {len(rows)} file{'s' if len(rows) > 1 else ''}")
     return 1 if bad else 0
@@ -59,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _output(source: Path, given: str | None) -> Path:
     """Return where to write: what is given, else beside the input."""
-    suffix = ".csv" if source.is_dir() else source.suffix
+    suffix = source.suffix if source.suffix in signal_files.TABLES else ".csv"
     path = Path(given) if given else source.with_name(f"{source.stem}.probabilities{suffix}")
     if path.suffix not in (".npy", ".csv"):
         raise Misuse(f"output is {str(path)!r}; expected a name that ends in .npy or .csv")

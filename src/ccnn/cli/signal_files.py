@@ -1,4 +1,4 @@
-"""Signals in files: ``.npy`` and ``.csv`` in, probabilities out."""
+"""Signals in files: ``.npy``, ``.csv``, ``.wav`` and ``.png`` in, probabilities out."""
 
 import csv
 import json
@@ -11,7 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-SUFFIXES = (".npy", ".csv")
+from ccnn.tasks.scaling import Scaling
+from ccnn.tasks.signal_files import read_signal
+
+TABLES = (".npy", ".csv")  # of many signals
+SUFFIXES = (*TABLES, ".wav", ".png")
 
 
 class Unreadable(OSError):  # noqa: N818 (what it says is a sentence)
@@ -22,7 +26,7 @@ def files_of(source: Path) -> list[Path]:
     """Return the file, or those of a folder that hold signals, in order of their names."""
     if not source.is_dir():
         if source.suffix not in SUFFIXES:
-            raise ValueError(f"{source} is neither .npy nor .csv nor a folder of such files")
+            raise ValueError(f"{source} is neither .npy, .csv, .wav nor .png, nor a folder of such")
         return [source]
     files = sorted(
         p
@@ -30,17 +34,21 @@ def files_of(source: Path) -> list[Path]:
         if p.suffix in SUFFIXES and not p.stem.endswith(".probabilities")
     )
     if not files:
-        raise FileNotFoundError(f"there is no .npy or .csv file in {source}")
+        raise FileNotFoundError(f"there is no .npy, .csv, .wav or .png file in {source}")
     return files
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What a network takes: channels (None for symbols that it embeds) and samples per axis."""
+    """What a network takes: channels (None for symbols that it embeds) and samples per axis.
+
+    ``scaling`` says how the run's data were prepared, where they were the user's own.
+    """
 
     channels: int | None
     size: tuple[int, ...]
     symbols: int | None = None
+    scaling: Scaling | None = None
 
     @classmethod
     def of_run(cls, run: Path) -> "Layout":
@@ -56,17 +64,21 @@ class Layout:
             )
         symbols = arguments.get("embedding")
         channels = None if symbols is not None else int(arguments["in_channels"])
-        return cls(channels, tuple(arguments["size"]), symbols)
+        data = run / "data.json"
+        scaling = Scaling.from_json(data.read_text(encoding="utf-8")) if data.exists() else None
+        return cls(channels, tuple(arguments["size"]), symbols, scaling)
 
-    def read(self, path: Path) -> Tensor:
+    def read(self, path: Path, spacing: float | Sequence[float] = 1.0) -> Tensor:
         """Return the signals of a file, (n, C, *S) or (n, *S) of symbols.
+
+        ``spacing`` is what the network will be told; sound must be sampled at it.
 
         Raises
         ------
         Unreadable
             One line with the name of the file, what is in it, and what was expected.
         """
-        x = _read_csv(path, self) if path.suffix == ".csv" else _read_npy(path)
+        x = self._values(path, spacing)
         if not np.issubdtype(x.dtype, np.number) or np.iscomplexobj(x):
             raise Unreadable(f"{path} holds {x.dtype}, not real numbers")
         dim = len(self.size) + (self.channels is not None)
@@ -88,6 +100,25 @@ class Layout:
         if (x != np.round(x)).any() or x.min() < 0 or x.max() >= self.symbols:
             raise Unreadable(f"{path}: expected whole numbers from 0 to {self.symbols - 1}")
         return torch.from_numpy(np.ascontiguousarray(x, dtype=np.int64))
+
+    def _values(self, path: Path, spacing: float | Sequence[float]) -> np.ndarray:
+        if path.suffix in TABLES:
+            return _read_csv(path, self) if path.suffix == ".csv" else _read_npy(path)
+        signal = read_signal(path)
+        trained = None if self.scaling is None else self.scaling.rate
+        if signal.rate and trained and trained / signal.rate != spacing:
+            raise Unreadable(
+                f"{path} is sampled {signal.rate} times a second, and the data of the run "
+                f"{trained} times; say spacing={trained / signal.rate:g}"
+            )
+        return signal.values[None]
+
+    def columns(self, width: int) -> list[str]:
+        """Return what the numbers of a row are called."""
+        if self.scaling is not None and len(self.scaling.labels) == width:
+            return list(self.scaling.labels)
+        numbers = self.scaling is not None and self.scaling.target_mean
+        return [f"{'value' if numbers else 'class'}_{i}" for i in range(width)]
 
     def _wanted(self) -> str:
         size = ", ".join(map(str, self.size))
@@ -140,15 +171,20 @@ def _read_csv(path: Path, layout: Layout) -> np.ndarray:
     return x.reshape(len(x), *size) if layout.channels is None else x.reshape(-1, channels, *size)
 
 
-def write(path: Path, rows: Sequence[tuple[str, list[list[float]]]], *, names: bool) -> None:
+def write(
+    path: Path,
+    rows: Sequence[tuple[str, list[list[float]]]],
+    *,
+    columns: Sequence[str],
+    names: bool,
+) -> None:
     """Write probabilities, in a CSV with the file's name and the row if there may be several."""
     if path.suffix == ".npy":
         np.save(path, np.array([p for _, part in rows for p in part], dtype=np.float32))
         return
-    width = len(rows[0][1][0])
     with path.open("w", newline="", encoding="utf-8") as file:
         table = csv.writer(file)
-        table.writerow([*(["file", "row"] if names else []), *(f"class_{i}" for i in range(width))])
+        table.writerow([*(["file", "row"] if names else []), *columns])
         for name, part in rows:
             for row, values in enumerate(part):
                 cells = [f"{v:.6g}" for v in values]
