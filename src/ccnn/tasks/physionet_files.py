@@ -62,8 +62,10 @@ def read_table(path: Path) -> list[Patient]:
     """Read the table: a row for each measurement, with the patient's number and outcome."""
     found: dict[str, Patient] = {}
     for number, (record, time, name, value, died) in _rows(path, TABLE_HEADER):
-        if died not in ("0", "1") or found.setdefault(record, Patient(int(died))).died != int(died):
-            raise DataDamaged(_damaged(path, f"line {number}: {died!r} is not the one outcome"))
+        if not record.isdigit() or died not in ("0", "1"):
+            raise DataDamaged(_damaged(path, f"line {number} has no number and outcome"))
+        if found.setdefault(record, Patient(int(died))).died != int(died):
+            raise DataDamaged(_damaged(path, f"line {number} contradicts an outcome before"))
         _add(path, number, found[record], time, name, value)
     if not found:
         raise DataDamaged(_damaged(path, "it holds no patient"))
@@ -79,7 +81,7 @@ def read_outcomes(path: Path) -> dict[str, int]:
     record, death = header.index("RecordID"), header.index(DEATH)
     found = {}
     for number, row in lines:
-        if len(row) != len(header) or row[death] not in ("0", "1"):
+        if len(row) != len(header) or row[death] not in ("0", "1") or not row[record].isdigit():
             raise DataDamaged(_damaged(path, f"line {number} is not like the first"))
         found[row[record]] = int(row[death])
     return found

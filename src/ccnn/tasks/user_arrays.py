@@ -111,6 +111,8 @@ def _check(root: Path, arrays: Arrays) -> Arrays:
         )
     if x.ndim == 2:
         x = x[:, None]
+    if y.dtype.kind == "S":
+        y = np.char.decode(y, "utf-8", "replace")
     if y.ndim < 1 or len(y) != len(x):
         raise DataDamaged(
             f"{root}: X{end} has {len(x)} signals and y{end} has shape {y.shape}; expected a "
@@ -138,7 +140,8 @@ def _check_lengths(name: str, lengths: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 def _clean(root: Path, arrays: Arrays) -> Arrays:
     """Return signals in float32 that are zero where there is no sample, all others finite."""
-    x = arrays.x.astype(np.float32)
+    with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused
+        x = arrays.x.astype(np.float32)
     if arrays.lengths is not None:
         x = np.where(arrays.inside()[:, None], x, np.float32(0))
     if not np.isfinite(x).all():
@@ -154,7 +157,7 @@ def kind_of(root: Path, arrays: Arrays) -> Kind:
     """Return what is learned: strings and integers are classes, floating numbers are numbers."""
     y, size = arrays.y, arrays.x.shape[2:]
     at_positions = y.ndim > 1 and (y.shape[1:] == size or y.shape[2:] == size)
-    if y.dtype.kind in "USbiu":
+    if y.dtype.kind in "Ubiu":
         if y.shape[1:] == size and y.dtype.kind in "biu":
             return "position"
         if y.ndim == 1 or y.shape == (len(y), 1):
