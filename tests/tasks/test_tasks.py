@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from scipy.io import savemat
 
 from ccnn.tasks import TASKS, DataDamaged, DataMissing
 from ccnn.tasks.augment import crop_and_flip, crop_and_flip_sequence, turn_crop_and_flip
@@ -27,7 +28,7 @@ def write_idx(path: Path, array: np.ndarray) -> None:
 
 @pytest.fixture
 def small(tmp_path):
-    """A folder with a few images in the files of MNIST and of CIFAR-10."""
+    """A folder with a few samples in the files of each data set."""
     random = np.random.RandomState(0)
     for part, n in {"train": 24, "test": 6}.items():
         write_idx(tmp_path / f"{IMAGES[part]}.gz", random.randint(0, 256, (n, 28, 28)))
@@ -37,7 +38,26 @@ def small(tmp_path):
         arrays[f"x_{part}"] = random.randint(0, 256, (n, 3, 32, 32)).astype(np.uint8)
         arrays[f"y_{part}"] = (np.arange(n) % 10).astype(np.uint8)
     np.savez(tmp_path / "cifar10.npz", **arrays)
+    write_voxels_and_series(tmp_path)
     return tmp_path
+
+
+def write_voxels_and_series(folder: Path) -> None:
+    """Write a few shapes, trajectories and patients."""
+    shapes = {}
+    for part, n in {"train": 20, "test": 10}.items():
+        grids = np.zeros((n, 30, 30, 30), np.int32)
+        grids[np.arange(n), np.arange(n)] = 1
+        shapes |= {f"X_{part}": grids, f"y_{part}": np.arange(n) % 10}
+    np.savez(folder / "modelnet10_voxel30.npz", **shapes)
+    paths = np.empty((1, 40), dtype=object)
+    paths[0] = [np.sin(np.arange(3 * (109 + i)).reshape(3, -1)) for i in range(40)]
+    pens = {"xtrain": paths, "ytrain": np.arange(40)[None] % 20 + 1}
+    savemat(folder / "character_trajectories_train.mat", pens)
+    lines = ["RecordID,Time,Parameter,Value,InHospitalDeath"]
+    for i in range(20):
+        lines += [f"{i},0{i % 10}:00,HR,{70 + i},{i % 2}", f"{i},30:00,Temp,37,{i % 2}"]
+    (folder / "physionet2012_seta_500.csv").write_text("\n".join(lines))
 
 
 @pytest.mark.parametrize("name", READABLE)
@@ -52,7 +72,11 @@ def test_facts_are_those_of_the_samples(name, small):
         assert part.y.min() >= 0
         assert part.y.max() < task.classes
         assert len(part) > 0
-        assert part.lengths is None
+        if part.lengths is not None:
+            assert part.lengths.shape == part.y.shape
+            assert 1 <= part.lengths.min() <= part.lengths.max() <= task.size[0]
+        if part.positions is not None:
+            assert part.positions.shape == (len(part), part.x.shape[-1], len(task.size))
 
 
 @pytest.mark.parametrize("name", READABLE)
