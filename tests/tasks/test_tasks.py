@@ -1,6 +1,7 @@
 """What a task says about its data is what is read, and what is damaged is named."""
 
 import gzip
+import json
 import re
 import struct
 from pathlib import Path
@@ -39,6 +40,7 @@ def small(tmp_path):
         arrays[f"y_{part}"] = (np.arange(n) % 10).astype(np.uint8)
     np.savez(tmp_path / "cifar10.npz", **arrays)
     write_voxels_and_series(tmp_path)
+    write_sound_and_text(tmp_path)
     return tmp_path
 
 
@@ -60,20 +62,44 @@ def write_voxels_and_series(folder: Path) -> None:
     (folder / "physionet2012_seta_500.csv").write_text("\n".join(lines))
 
 
+def write_sound_and_text(folder: Path) -> None:
+    """Write a few clips, reviews and pairs of papers."""
+    sound = {}
+    for part, n in {"train": 20, "validation": 10, "testing": 10}.items():
+        clips = np.random.RandomState(n).randint(-99, 99, (n, 16_000)).astype(np.int16)
+        sound |= {f"x_{part}": clips, f"y_{part}": np.arange(n) % 10}
+    np.savez(folder / "speech_commands10_subset.npz", **sound)
+    reviews = [
+        json.dumps({"split": part, "label": i % 2, "text": f"review {i}, {part}"})
+        for part, n in {"train": 20, "test": 4}.items()
+        for i in range(n)
+    ]
+    (folder / "imdb_subset.jsonl.gz").write_bytes(gzip.compress("\n".join(reviews).encode()))
+    for part, n in {"train": 8, "eval": 4, "test": 4}.items():
+        lines = [f"{i % 2}\tP{i}\tQ{i}\tb'paper {i}'\tb'another'\n" for i in range(n)]
+        (folder / f"new_aan_pairs.{part}.tsv").write_text("".join(lines))
+
+
 @pytest.mark.parametrize("name", READABLE)
 def test_facts_are_those_of_the_samples(name, small):
     task = TASKS[name]
     assert task.present(small)
     splits = task.load(small)
     for part in (splits.train, splits.val, splits.test):
-        assert part.x.shape[1:] == (task.in_channels, *task.size)
-        assert part.x.dtype == torch.float32
+        if task.vocabulary:
+            assert part.x.shape[1:] == ((2,) if task.pair else ()) + task.size
+            assert not part.x.is_floating_point()
+            assert 0 <= part.x.min() <= part.x.max() < task.vocabulary
+            assert part.lengths is not None
+        else:
+            assert part.x.shape[1:] == (task.in_channels, *task.size)
+            assert part.x.dtype == torch.float32
         assert (part.y.dtype, part.y.shape) == (torch.int64, part.x.shape[:1])
         assert part.y.min() >= 0
         assert part.y.max() < task.classes
         assert len(part) > 0
         if part.lengths is not None:
-            assert part.lengths.shape == part.y.shape
+            assert part.lengths.shape == ((len(part), 2) if task.pair else (len(part),))
             assert 1 <= part.lengths.min() <= part.lengths.max() <= task.size[0]
         if part.positions is not None:
             assert part.positions.shape == (len(part), part.x.shape[-1], len(task.size))

@@ -29,7 +29,7 @@ class Samples:
     ------
     x : (n, C, *S), or integers (n, *S) where the task has a vocabulary, (n, 2, *S) in pairs
     y : (n,); numbers (n, K); at every position (n, *S) or (n, K, *S)
-    lengths : (n,) or (n, D), or None
+    lengths : (n,), (n, D), (n, 2) in pairs, or None
     positions : (n, N, D), or None where samples lie on a grid
     """
 
