@@ -434,22 +434,27 @@ TINY += ["data.batch_size=8", "trainer.max_epochs=1", "trainer.progress=none"]
 TINY += ["logger.tensorboard=false", "optim.warmup_epochs=0"]
 
 
-@pytest.fixture
-def data(tmp_path):
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
     """Two classes by name, told apart by the sign of a slope, on a scale of thousands."""
     random = np.random.RandomState(0)
     y = np.array(["up", "down"])[np.arange(80) % 2]
     slope = np.where(y == "up", 1.0, -1.0)[:, None] * np.linspace(-1, 1, 16)
     x = 5000 + 300 * slope + random.randn(80, 16)
-    np.savez(tmp_path / "slopes.npz", X=x[:, None], y=y)
-    return tmp_path / "slopes.npz"
+    path = tmp_path_factory.mktemp("own") / "slopes.npz"
+    np.savez(path, X=x[:, None], y=y)
+    return path
 
 
-def test_train_evaluate_and_predict_on_arrays(data, tmp_path, capsys):
-    run = tmp_path / "run"
-    words = [*TINY, "trainer.max_epochs=15", "optim.lr=0.03"]
-    assert main(["train", "task=npz", f"data.root={data}", f"run={run}", *words]) == 0
-    assert "npz, ccnn_4_48" in capsys.readouterr().out
+@pytest.fixture(scope="module")
+def run(data):
+    folder = data.parent / "run"
+    words = [*TINY, "trainer.max_epochs=6", "optim.lr=0.03"]
+    assert main(["train", "task=npz", f"data.root={data}", f"run={folder}", *words]) == 0
+    return folder
+
+
+def test_train_evaluate_and_predict_on_arrays(data, run, tmp_path, capsys):
     scaling = Scaling.from_json((run / "data.json").read_text())
     assert scaling.labels == ("down", "up")
     assert scaling.mean[0] == pytest.approx(5000, abs=30)
@@ -469,10 +474,7 @@ def test_train_evaluate_and_predict_on_arrays(data, tmp_path, capsys):
     assert [header[np.argmax([float(v) for v in row])] for row in rows] == y[:6].tolist()
 
 
-def test_other_arrays_are_tested_with_the_scale_and_the_classes_of_the_run(data, tmp_path):
-    run = tmp_path / "run"
-    words = [*TINY, "trainer.max_epochs=15", "optim.lr=0.03"]
-    assert main(["train", "task=npz", f"data.root={data}", f"run={run}", *words]) == 0
+def test_other_arrays_are_tested_with_the_scale_and_the_classes_of_the_run(data, run, tmp_path):
     with np.load(data) as arrays:
         x, y = arrays["X"], arrays["y"]
     # Far off in the mean, so that a scale of their own would show; and in test one class only.
@@ -498,7 +500,7 @@ def test_numbers_are_predicted_in_the_users_unit(tmp_path):
     x = y[:, None, None] / 100 + 0.01 * random.randn(64, 1, 12)
     path, run = tmp_path / "levels.npz", tmp_path / "run"
     np.savez(path, X=x, y=y)
-    words = [*TINY, "trainer.max_epochs=40", "optim.lr=0.03"]
+    words = [*TINY, "trainer.max_epochs=8", "optim.lr=0.03"]
     assert main(["train", "task=npz", f"data.root={path}", f"run={run}", *words]) == 0
     assert json.loads((run / "result.json").read_text())["loss"] == "mse"
     found = predict(run, torch.from_numpy(x).float())[:, 0].numpy()

@@ -54,7 +54,8 @@ def read_png(path: Path) -> np.ndarray:
 
     try:
         with Image.open(path, formats=["PNG"]) as image:
-            image.load()
+            image.verify()  # all parts are there, with the right checksums
+        with Image.open(path, formats=["PNG"]) as image:
             if image.mode.startswith("I"):  # grey in 16 bits
                 return np.asarray(image, np.float32)[None] / 65535
             grey = image.mode in ("1", "L", "LA")
