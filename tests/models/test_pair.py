@@ -63,3 +63,11 @@ def test_what_is_no_pair_is_refused(shape):
 def test_an_encoder_without_one_vector_per_signal_is_refused():
     with pytest.raises(ValueError, match="pool"):
         PairCCNN(2, small(head="none"))
+
+
+def test_lengths_may_be_given_by_pair():
+    model = PairCCNN(2, small()).eval()
+    x = torch.randint(0, 5, (3, 2, 20))
+    lengths = torch.tensor([[20, 9], [5, 14], [1, 20]])
+    by_pair = model(x, ccnn.Grid(lengths=lengths, spacing=2.0))
+    assert torch.equal(by_pair, model(x, ccnn.Grid(lengths=lengths.flatten(), spacing=2.0)))

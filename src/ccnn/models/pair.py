@@ -29,6 +29,7 @@ class PairCCNN(nn.Module):
     Shapes
     ------
     x : (B, 2, C_in, *S), or (B, 2, *S) integers with an embedding
+    lengths : in the domain, (B, 2) where D = 1, or those of x.flatten(0, 1)
     result : (B, C_out)
     """
 
@@ -45,13 +46,13 @@ class PairCCNN(nn.Module):
         self.output = nn.Linear(4 * self.encoder.out_channels, out_channels)
 
     def forward(self, x: Tensor, domain: Grid | None = None) -> Tensor:
-        """(B, 2, …) -> (B, C_out); a mask or lengths in the domain are those of x.flatten(0, 1)."""
+        """(B, 2, …) -> (B, C_out); a mask in the domain is that of x.flatten(0, 1)."""
         axes = len(self.size) + (2 if self.encoder.embedding is not None else 3)
         if x.ndim != axes or x.shape[1] != 2:
             kind = "(B, 2, *S)" if self.encoder.embedding is not None else "(B, 2, C, *S)"
             raise ValueError(f"x must have shape {kind}, got {tuple(x.shape)}")
         # Both in one batch, so that normalisation sees all of them.
-        features = self.encoder(x.flatten(0, 1), domain)  # (2B, F)
+        features = self.encoder(x.flatten(0, 1), _flat(domain, len(x)))  # (2B, F)
         a, b = features[0::2], features[1::2]
         y: Tensor = self.output(torch.cat([a, b, a * b, a - b], dim=-1))
         return y
@@ -59,3 +60,11 @@ class PairCCNN(nn.Module):
     def convolutions(self) -> list[SeparableFlexConv]:
         """Return the encoder's convolutions, in order."""
         return self.encoder.convolutions()
+
+
+def _flat(domain: Grid | None, pairs: int) -> Grid | None:
+    """Return the domain of both signals of every pair, where lengths may be given by pair."""
+    lengths = None if domain is None else domain.lengths
+    if domain is None or not isinstance(lengths, Tensor) or lengths.shape != (pairs, 2):
+        return domain
+    return Grid(spacing=domain.spacing, lengths=lengths.flatten())
