@@ -14,8 +14,9 @@ from ccnn.nn.kernels import (
     RFNet,
 )
 from ccnn.nn.masks import GaussianMask
-from ccnn.nn.norm import BatchNorm
+from ccnn.nn.norm import BatchNorm, LayerNorm
 from ccnn.nn.pointwise import Pointwise
+from ccnn.nn.post_norm import PostNormBlock
 
 __all__ = [
     "KERNELS",
@@ -29,8 +30,10 @@ __all__ = [
     "FourierNet",
     "GaborNet",
     "GaussianMask",
+    "LayerNorm",
     "MAGNet",
     "Pointwise",
+    "PostNormBlock",
     "RFNet",
     "ResidualBlock",
     "SeparableFlexConv",

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ccnn.nn.kernels.base import AbstractKernelNet
+from ccnn.nn.kernels.weight_norm import set_weight_, weight_of
 from ccnn.nn.masks import GaussianMask
 from ccnn.nn.pointwise import Pointwise
 from ccnn.ops.grids import nyquist
@@ -61,7 +62,7 @@ def match_energy_(
         net.last.bias[silent] = 1.0
         energy = _energies(sample(), net.out_channels)
     factor = (gain / energy.sqrt()).to(net.last.weight.dtype)
-    net.last.weight.mul_(factor[:, None])
+    set_weight_(net.last, weight_of(net.last) * factor[:, None])
     net.last.bias.mul_(factor)
 
 
@@ -99,7 +100,7 @@ def reweight_like_authors_(
     taps = 1
     for d, k in enumerate(kernel_size):
         taps *= k if mask is None else authors_taps(k, float(mask.radius()[d]), causal=causal)
-    net.last.weight.div_(math.sqrt(fan_in * taps))
+    set_weight_(net.last, weight_of(net.last) / math.sqrt(fan_in * taps))
 
 
 def authors_taps(kernel_size: int, radius: float, *, causal: bool) -> int:

@@ -1,4 +1,4 @@
-"""Batch normalisation in any dimension, which sees only samples that exist."""
+"""Normalisation in any dimension, of batches or of signals, which sees only samples that exist."""
 
 from typing import Any
 
@@ -81,6 +81,50 @@ class BatchNorm(nn.Module):
     def extra_repr(self) -> str:
         """Return the settings shown by ``print``."""
         return f"{len(self.weight)}, eps={self.eps}, momentum={self.momentum}"
+
+
+class LayerNorm(nn.Module):
+    """Normalise every signal over all its channels and valid positions.
+
+    The same as ``nn.GroupNorm(1, channels)`` for signals without a mask, with the same
+    parameters. With a mask, samples that do not exist are not counted. The statistics look at
+    the whole signal, so that nothing behind this layer is causal.
+
+    Parameters
+    ----------
+    channels
+        C.
+    eps
+        What is added to the variance.
+
+    Shapes
+    ------
+    x : (B, C, *S)
+    mask : (B, 1, *S), bool, or None
+    result : (B, C, *S)
+    """
+
+    def __init__(self, channels: int, *, eps: float = 1e-5) -> None:
+        super().__init__()
+        self.eps = eps
+        self.weight = nn.Parameter(torch.ones(channels))
+        self.bias = nn.Parameter(torch.zeros(channels))
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        """(B, C, *S) -> (B, C, *S)."""
+        if mask is None:
+            return F.group_norm(x, 1, self.weight, self.bias, self.eps)
+        wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+        axes = tuple(range(1, x.ndim))
+        count = mask.sum(axes, keepdim=True) * len(self.weight)  # (B, 1, …)
+        mean = torch.where(mask, wide, 0.0).sum(axes, keepdim=True) / count
+        centred = torch.where(mask, wide - mean, 0.0)
+        var = centred.square().sum(axes, keepdim=True) / count
+        return Affine(self.weight, self.bias)(centred * torch.rsqrt(var + self.eps)).to(x.dtype)
+
+    def extra_repr(self) -> str:
+        """Return the settings shown by ``print``."""
+        return f"{len(self.weight)}, eps={self.eps}"
 
 
 def masked_statistics(x: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:

@@ -9,7 +9,8 @@ import itertools
 import torch
 from torch import Tensor, nn
 
-from ccnn.nn.kernels.base import AbstractKernelNet, Omega, check_at_least, linear
+from ccnn.nn.kernels.base import AbstractKernelNet, Omega, check_at_least
+from ccnn.nn.kernels.weight_norm import NormedLinear, set_weight_, weight_of
 
 # What "auto" multiplies by, as Sitzmann et al. do; the first layer is then fitted to the grid.
 _DEFAULT_OMEGA = 30.0
@@ -27,6 +28,8 @@ class SIREN(AbstractKernelNet):
         As for `MAGNet`.
     layers
         The number of linear layers in all, the output layer included; at least 2.
+    weight_norm
+        Whether the layers are `NormedLinear`, as in CKConv: W = g v/‖v‖, g and v being learned.
 
     Shapes
     ------
@@ -43,6 +46,7 @@ class SIREN(AbstractKernelNet):
         layers: int = 3,
         omega_0: Omega = "auto",
         band: float = 1.0,
+        weight_norm: bool = False,
     ) -> None:
         super().__init__(dim, out_channels, omega_0=omega_0, band=band)
         check_at_least(2, layers=layers)
@@ -50,12 +54,10 @@ class SIREN(AbstractKernelNet):
         widths = [dim] + [hidden] * (layers - 1)
         self.sines = nn.ModuleList()
         for i, (before, after) in enumerate(itertools.pairwise(widths)):
-            layer = nn.Linear(before, after)
             bound = 1 / dim if i == 0 else (6 / hidden) ** 0.5 / self.multiplier
-            nn.init.uniform_(layer.weight, -bound, bound)
-            nn.init.zeros_(layer.bias)
-            self.sines.append(layer)
-        self.output = linear(hidden, out_channels)
+            self.sines.append(_linear(before, after, bound, weight_norm=weight_norm))
+        bound = (3 / hidden) ** 0.5
+        self.output = _linear(hidden, out_channels, bound, weight_norm=weight_norm)
 
     @property
     def last(self) -> nn.Linear:
@@ -78,12 +80,22 @@ class SIREN(AbstractKernelNet):
         """
         bound = torch.eye(self.dim, device=self.output.weight.device)
         for layer in self._linears():
-            bound = (self.multiplier * layer.weight.detach()).abs() @ bound.to(layer.weight.dtype)
+            steepest = (self.multiplier * weight_of(layer).detach()).abs()
+            bound = steepest @ bound.to(steepest.dtype)
         return bound.amax(dim=0)
 
     def scale_frequencies_(self, factor: Tensor) -> None:
         """Multiply the first layer's weights for each axis by a factor (D,)."""
-        self._linears()[0].weight.data.mul_(factor)
+        first = self._linears()[0]
+        set_weight_(first, weight_of(first) * factor)
 
     def _linears(self) -> list[nn.Linear]:
         return [layer for layer in self.sines if isinstance(layer, nn.Linear)]
+
+
+def _linear(before: int, after: int, bound: float, *, weight_norm: bool) -> nn.Linear:
+    """Return a linear layer with weights U(±bound) and no bias yet."""
+    layer = NormedLinear(before, after) if weight_norm else nn.Linear(before, after)
+    set_weight_(layer, torch.empty_like(layer.weight).uniform_(-bound, bound))
+    nn.init.zeros_(layer.bias)
+    return layer
