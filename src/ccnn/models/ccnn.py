@@ -1,14 +1,16 @@
 """The Continuous CNN: one network for signals of any length, resolution and dimension."""
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ccnn.domain import Grid, as_grid
+from ccnn.models.arguments import Head, check_arguments
 from ccnn.models.names import pick
+from ccnn.models.symbols import embed
 from ccnn.nn.block import ResidualBlock
 from ccnn.nn.conv import (
     SeparableFlexConv,
@@ -17,7 +19,7 @@ from ccnn.nn.conv import (
     gabor_spread,
     read_reaches,
 )
-from ccnn.nn.dropout import DROPOUT_KINDS, Dropout, DropoutKind
+from ccnn.nn.dropout import Dropout, DropoutKind
 from ccnn.nn.init import Init, scale_branches_
 from ccnn.nn.kernels import KERNELS, MLP, AbstractKernelNet, GaborNet, MAGNet
 from ccnn.nn.kernels.base import Omega, per_axis
@@ -26,9 +28,6 @@ from ccnn.nn.norm import BatchNorm
 from ccnn.nn.pointwise import Pointwise
 from ccnn.nn.pool import last_position, mean_over_positions
 from ccnn.ops.grids import KernelSize, resolve_kernel_size
-
-Head = Literal["pool", "last", "none"]
-HEADS = ("pool", "last", "none")
 
 
 class CCNN(nn.Module):
@@ -108,7 +107,7 @@ class CCNN(nn.Module):
         super().__init__()
         self.arguments = arguments
         self.size = check_size(size)
-        _check_arguments(arguments, len(self.size))
+        check_arguments(arguments, len(self.size))
         self.in_channels = in_channels
         self.out_channels = out_channels
         self.head = head
@@ -158,7 +157,7 @@ class CCNN(nn.Module):
         """(B, C_in, *S) -> (B, C_out), or (B, C_out, *S) with ``head="none"``."""
         grid = as_grid(domain)
         if self.embedding is not None:
-            x = self._embed(x, self.embedding, grid)
+            x = embed(x, self.embedding, grid, len(self.size))
         check_signal(x, self.in_channels, len(self.size), self.output.weight)
         grid = grid.on(x)
         if self.stem.cache is not None:  # inside ccnn.cached
@@ -186,30 +185,6 @@ class CCNN(nn.Module):
 
     def _residual_blocks(self) -> list[ResidualBlock]:
         return [block for block in self.blocks if isinstance(block, ResidualBlock)]
-
-    def _embed(self, x: Tensor, embedding: nn.Embedding, grid: Grid) -> Tensor:
-        """(B, *S) symbols -> (B, C_in, *S)."""
-        if x.dtype not in (torch.int32, torch.int64):
-            raise TypeError(
-                f"x is {x.dtype}, but a network with an embedding reads symbols: expected int64"
-            )
-        if x.ndim != len(self.size) + 1:
-            raise ValueError(
-                f"x must have shape (B, *S) with {len(self.size)} axis/axes S of symbols, "
-                f"got {tuple(x.shape)}"
-            )
-        mask = grid.on(x.unsqueeze(1)).mask
-        if mask is not None:
-            x = torch.where(mask.squeeze(1), x, 0)  # whatever the padding holds is no symbol
-        if x.device.type == "cpu" and not torch.compiler.is_compiling():
-            low, high = int(x.min()), int(x.max())
-            if low < 0 or high >= embedding.num_embeddings:
-                raise ValueError(
-                    f"x holds symbols from {low} to {high}; the embedding has "
-                    f"{embedding.num_embeddings}, from 0 to {embedding.num_embeddings - 1}"
-                )
-        vectors: Tensor = embedding(x)
-        return vectors.movedim(-1, 1)
 
     def _head(self, x: Tensor, mask: Tensor | None) -> Tensor:
         if self.head == "none":
@@ -245,23 +220,3 @@ def _kernel_network(
     if issubclass(kind, MAGNet | GaborNet):
         settings |= {"spread": gabor_spread(sigma), "causal": causal}
     return kind(dim, out_channels, **settings)
-
-
-def _check_arguments(arguments: dict[str, object], dim: int) -> None:
-    counts = ["in_channels", "out_channels", "blocks", "channels"]
-    counts += ["kernel_channels", "kernel_layers"]
-    if arguments["embedding"] is not None:
-        counts.append("embedding")
-    for name in counts:
-        value = arguments[name]
-        if not isinstance(value, int) or value < 1:
-            raise ValueError(f"{name} must be a positive integer, got {value!r}")
-    for name in ("dropout", "dropout_in"):
-        value = arguments[name]
-        if not isinstance(value, int | float) or not 0 <= value < 1:
-            raise ValueError(f"{name} must be a rate in [0, 1), got {value!r}")
-    for name, choices in {"head": HEADS, "dropout_kind": DROPOUT_KINDS}.items():
-        if arguments[name] not in choices:
-            raise ValueError(f"{name} is {arguments[name]!r}; expected one of {', '.join(choices)}")
-    if arguments["head"] == "last" and dim != 1:
-        raise ValueError(f'head="last" needs one axis (D = 1), but size has {dim}')
