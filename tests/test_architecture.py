@@ -30,6 +30,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "plots": {"nn", "ops", "models", "domain"},
     "report": {"plots", "saving", "domain", "nn", "models", "tasks"},
     "fitting": {"inference", "models", "saving", "training"},
+    "importing": {"conf", "models", "saving", "tasks", "training"},
     "run": {
         *(
             "conf",
@@ -54,7 +55,7 @@ ROOMS: dict[str, set[str]] = {
     "sklearn": {"estimator", "tasks"},
     "matplotlib": {"plots", "report"},
     "hydra": {"cli", "run", "conf"},
-    "omegaconf": {"cli", "run", "conf", "data", "tune"},
+    "omegaconf": {"cli", "run", "conf", "data", "importing", "tune"},
     "optuna": {"cli", "tune"},
     "lightning": {"training", "run", "estimator"},
     "huggingface_hub": {"hub"},
@@ -67,6 +68,8 @@ ROOMS: dict[str, set[str]] = {
     "torchvision": set(),
 }
 PICKLES = {"pickle", "cloudpickle", "dill", "joblib", "shelve"}
+# The one file that may import pickle: it reads published files, and of them arrays only.
+MAY_UNPICKLE = {"tasks/unpickle.py"}
 MAY_PRINT = {"cli"}
 
 
@@ -158,6 +161,7 @@ def violations(source: str, path: Path) -> list[str]:
     found = [
         (line, message)
         for line, name in imported_modules(tree)
+        if not (name == "pickle" and path.as_posix() in MAY_UNPICKLE)
         for message in import_violations(layer, name)
     ]
     found += [
@@ -212,6 +216,8 @@ def test_source_keeps_the_rules():
         ("nn/masks.py", "print('here')"),
         ("tasks/cifar.py", "import pickle"),
         ("tasks/cifar.py", "from pickle import loads"),
+        ("tasks/unpickle.py", "import dill"),
+        ("tasks/unpickle.py", "from pickle import loads"),
         ("tasks/cifar.py", "import numpy as np\nnp.load(path, allow_pickle=True)"),
         ("models/ckconv.py", "import torch\ntorch.load(path)"),
         ("models/ckconv.py", "import torch\ntorch.load(path, weights_only=False)"),
@@ -232,6 +238,7 @@ def test_checker_finds_the_violation(path, source):
         ("saving.py", "from safetensors.torch import load_file\nload_file(path)"),
         ("plots.py", "from matplotlib.axes import Axes"),
         ("cli.py", "from ccnn.run import train\nprint('done')"),
+        ("tasks/unpickle.py", "import pickle"),
         ("__init__.py", "from ccnn.models.ccnn import CCNN"),
         ("nn/masks.py", "getattr(module, 'bias', None)"),
         ("nn/masks.py", '"""print(x), globals() and import pickle are words here."""'),

@@ -1,7 +1,5 @@
 """CIFAR-10 and CIFAR-100 as images and sequences, in colour and in grey (App. A)."""
 
-import zipfile
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,86 +9,71 @@ import torch
 from torch import Tensor
 
 from ccnn.tasks.augment import crop_and_flip, crop_and_flip_sequence
-from ccnn.tasks.task import DataDamaged, Samples, Splits, Task, hold_out
+from ccnn.tasks.cifar_files import CIFAR10_FILES, CIFAR100_FILES, CifarFiles
+from ccnn.tasks.fetch import Download, fetcher
+from ccnn.tasks.task import Samples, Splits, Task, hold_out
 
-FILES = ("cifar10.npz", "cifar10_subset.npz")
-MEAN = torch.tensor([0.4914, 0.4822, 0.4465]).view(3, 1, 1)
-STD = torch.tensor([0.247, 0.243, 0.261]).view(3, 1, 1)
-GREY = torch.tensor([0.299, 0.587, 0.114]).view(3, 1, 1)  # ITU-R 601
+MEAN10, STD10 = (0.4914, 0.4822, 0.4465), (0.247, 0.243, 0.261)
+MEAN100, STD100 = (0.5071, 0.4867, 0.4408), (0.2675, 0.2565, 0.2761)
+GREY = (0.299, 0.587, 0.114)  # ITU-R 601
 GREY_MEAN, GREY_STD = 122.6 / 255, 61 / 255
 
-
-def find_file(root: Path) -> Path | None:
-    """Return the file of arrays in a folder, the whole set before a part of it."""
-    return next((root / name for name in FILES if (root / name).is_file()), None)
+Prepare = Callable[[Tensor], Tensor]
 
 
-def colour(x: Tensor) -> Tensor:
-    """(n, 3, 32, 32) in [0, 1] -> the same, standardised by channel."""
-    return (x - MEAN) / STD
+def colour(mean: tuple[float, ...], std: tuple[float, ...]) -> Prepare:
+    """Return what standardises bytes (n, 3, 32, 32) by channel."""
+    scale = 1 / (255 * torch.tensor(std).view(3, 1, 1))
+    shift = torch.tensor(mean).view(3, 1, 1) / torch.tensor(std).view(3, 1, 1)
+    return lambda images: (images * scale).sub_(shift)
 
 
-def grey(x: Tensor) -> Tensor:
-    """(n, 3, 32, 32) in [0, 1] -> (n, 1, 32, 32), standardised."""
-    return ((x * GREY).sum(1, keepdim=True) - GREY_MEAN) / GREY_STD
+def grey(images: Tensor) -> Tensor:
+    """Return bytes (n, 3, 32, 32) in grey, (n, 1, 32, 32), standardised."""
+    weights = torch.tensor(GREY).view(3, 1, 1) / (255 * GREY_STD)
+    return (images * weights).sum(1, keepdim=True).sub_(GREY_MEAN / GREY_STD)
 
 
-def reader(prepare: Callable[[Tensor], Tensor], *, flat: bool) -> Callable[[Path], Splits]:
+def reader(files: CifarFiles, prepare: Prepare, *, flat: bool) -> Callable[[Path], Splits]:
     """Return a function that reads a folder; flat makes sequences, row by row, of the images."""
 
     def read(root: Path) -> Splits:
-        path = find_file(root)
-        assert path is not None  # `find` has seen it
-        arrays = read_arrays(path)
-        parts = []
-        for part in ("train", "test"):
-            x = prepare(torch.from_numpy(arrays[f"x_{part}"]).float() / 255)
-            y = torch.from_numpy(arrays[f"y_{part}"].astype(np.int64))
-            parts.append(Samples(x.flatten(-2) if flat else x, y))
-        train, val = hold_out(parts[0], len(parts[0]) // 10)  # 5,000 of 50,000
-        return Splits(train, val, parts[1])
+        load = files.find(root)
+        assert load is not None  # the task has seen it
+        train, test = (
+            Samples(torch.from_numpy(x), torch.from_numpy(y.astype(np.int64))) for x, y in load()
+        )
+        # Split as bytes, which are a quarter of the numbers that are made of them.
+        kept, val = hold_out(train, len(train) // 10)  # 5,000 of 50,000
+        splits = Splits(kept, val, test).map(prepare)
+        return splits.map(lambda x: x.flatten(-2)) if flat else splits
 
     return read
 
 
-def read_arrays(path: Path) -> dict[str, np.ndarray]:
-    """Read images (n, 3, 32, 32) and labels (n,) of both parts, both of unsigned bytes."""
-    wanted = {"x_train": (3, 32, 32), "y_train": (), "x_test": (3, 32, 32), "y_test": ()}
-    try:
-        # Opened here, because np.load leaves a file open that turns out to be no archive.
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in wanted}
-    except KeyError as error:
-        raise DataDamaged(
-            f"{path} has no array {error}; expected {', '.join(wanted)}: make it again"
-        ) from error
-    except (OSError, EOFError, ValueError, TypeError, zipfile.BadZipFile, zlib.error) as error:
-        if isinstance(error, PermissionError):
-            raise
-        raise DataDamaged(f"{path} is damaged ({error}): delete it and fetch it again") from error
-    for name, shape in wanted.items():
-        array = arrays[name]
-        if array.dtype != np.uint8 or array.shape[1:] != shape or array.ndim != 1 + len(shape):
-            raise DataDamaged(
-                f"{path}: {name} is {array.dtype} {array.shape}; expected uint8 "
-                f"({', '.join(map(str, ('n', *shape)))}): make it again"
-            )
-    for part in ("train", "test"):
-        images, labels = arrays[f"x_{part}"], arrays[f"y_{part}"]
-        if len(images) != len(labels) or not len(labels) or labels.max() > 9:
-            raise DataDamaged(
-                f"{path}: {len(images)} images and {len(labels)} labels in the {part} part; "
-                "expected as many, with labels from 0 to 9: make it again"
-            )
-    return arrays
+def _download(name: str, folder: str, md5: str) -> Download:
+    return Download(
+        urls=(
+            f"https://www.cs.toronto.edu/~kriz/{name}",
+            f"https://cave.cs.toronto.edu/kriz/{name}",
+        ),
+        checksum=f"md5:{md5}",
+        path=folder,
+        unpacked=200_000_000,
+    )
 
 
 _CIFAR10: dict[str, Any] = {
     "classes": 10,
     "counts": (45_000, 5_000, 10_000),
-    "source": "CIFAR-10, cs.toronto.edu/~kriz/cifar.html, its arrays saved as cifar10.npz",
-    "files": " or ".join(FILES) + " (x_train, y_train, x_test, y_test as bytes)",
-    "find": lambda root: find_file(root) is not None,
+    "source": "CIFAR-10, cs.toronto.edu/~kriz/cifar.html, binary version",
+    "files": "cifar-10-batches-bin, cifar-10-batches-py, cifar10.npz or cifar10_subset.npz",
+    "find": lambda root: CIFAR10_FILES.find(root) is not None,
+    "fetch": fetcher(
+        _download(
+            "cifar-10-binary.tar.gz", CIFAR10_FILES.binary, "c32a1d4ab5d03f1284b67883e8d87530"
+        )
+    ),
 }
 CIFAR10 = Task(
     name="cifar10",
@@ -98,7 +81,7 @@ CIFAR10 = Task(
     size=(32, 32),
     in_channels=3,
     paper={"ccnn_4_140": 92.78, "ccnn_6_380": 95.20},
-    read=reader(colour, flat=False),
+    read=reader(CIFAR10_FILES, colour(MEAN10, STD10), flat=False),
     augment=crop_and_flip,
     **_CIFAR10,
 )
@@ -108,7 +91,7 @@ SCIFAR10 = Task(
     size=(1024,),
     in_channels=3,
     paper={"ccnn_4_140": 90.30, "ccnn_6_380": 93.08},
-    read=reader(colour, flat=True),
+    read=reader(CIFAR10_FILES, colour(MEAN10, STD10), flat=True),
     augment=crop_and_flip_sequence,
     **_CIFAR10,
 )
@@ -118,7 +101,7 @@ IMAGE = Task(
     size=(1024,),
     in_channels=1,
     paper={"ccnn_4_140": 87.62, "ccnn_6_380": 88.90},
-    read=reader(grey, flat=True),
+    read=reader(CIFAR10_FILES, grey, flat=True),
     augment=crop_and_flip_sequence,
     **_CIFAR10,
 )
@@ -128,7 +111,7 @@ IMAGE2D = Task(
     size=(32, 32),
     in_channels=1,
     paper={"ccnn_4_140": 89.48, "ccnn_6_380": 91.12},
-    read=reader(grey, flat=False),
+    read=reader(CIFAR10_FILES, grey, flat=False),
     augment=crop_and_flip,
     **_CIFAR10,
 )
@@ -139,7 +122,15 @@ CIFAR100 = Task(
     in_channels=3,
     classes=100,
     counts=(45_000, 5_000, 10_000),
-    source="CIFAR-100, cs.toronto.edu/~kriz/cifar.html",
+    source="CIFAR-100, cs.toronto.edu/~kriz/cifar.html, binary version",
+    files="cifar-100-binary, cifar-100-python or cifar100.npz",
+    find=lambda root: CIFAR100_FILES.find(root) is not None,
+    read=reader(CIFAR100_FILES, colour(MEAN100, STD100), flat=False),
+    fetch=fetcher(
+        _download(
+            "cifar-100-binary.tar.gz", CIFAR100_FILES.binary, "03b5dce01913d631647c71ecec9e9cb8"
+        )
+    ),
     paper={"ccnn_4_140": 66.86, "ccnn_6_380": 73.16},
     augment=crop_and_flip,
 )
