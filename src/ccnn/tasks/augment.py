@@ -35,25 +35,39 @@ def crop_and_flip_sequence(x: Tensor) -> Tensor:
     return crop_and_flip(x.reshape(*x.shape[:-1], side, side)).flatten(-2)
 
 
-def turn_crop_and_flip(x: Tensor) -> Tensor:
+def turn_crop_and_flip(x: Tensor, *, outside: Tensor | float = 0.0) -> Tensor:
     """Enlarge by 272/256, turn by up to 15°, crop to the old size anywhere and flip every second.
+
+    Images of 256 pixels a side become 272 on the way, those of 96 become 102. All is one
+    resampling, between the nearest four pixels.
+
+    Parameters
+    ----------
+    x
+        Square images.
+    outside
+        The colour of what a turned image does not cover, for each channel.
 
     Shapes
     ------
-    x : (B, C, H, W)
-    result : (B, C, H, W)
+    x : (B, C, N, N)
+    outside : (C, 1, 1), or a number
+    result : (B, C, N, N)
     """
-    batch = len(x)
+    batch, side = len(x), x.shape[-1]
+    large = round(side * 272 / 256)
     angle = (2 * torch.rand(batch) - 1) * math.radians(15)
-    corner = (2 * torch.rand(batch, 2) - 1) * (1 - 256 / 272)
+    shift = torch.randint(0, large - side + 1, (batch, 2))
     flip = torch.where(torch.rand(batch) < 0.5, -1.0, 1.0)
-    cos, sin = angle.cos() * 256 / 272, angle.sin() * 256 / 272
-    first = torch.stack([cos * flip, -sin, corner[:, 0]], dim=-1)
-    second = torch.stack([sin * flip, cos, corner[:, 1]], dim=-1)
-    maps = torch.stack([first, second], dim=1).to(x)  # (B, 2, 3): where each pixel comes from
+    # Where a pixel of the result comes from: unflipped, in the crop of the large image, turned.
+    crop = torch.zeros(batch, 2, 3)
+    crop[:, 0, 0], crop[:, 1, 1] = flip * side / large, side / large
+    crop[:, :, 2] = (2 * shift - (large - side)) / large
+    turn = torch.stack([angle.cos(), -angle.sin(), angle.sin(), angle.cos()], dim=-1)
+    maps = (turn.view(batch, 2, 2) @ crop).to(x)  # (B, 2, 3)
     grid = F.affine_grid(maps, list(x.shape), align_corners=False)
-    # Outside is zero, which is the mean colour of standardised images.
-    return F.grid_sample(x, grid, align_corners=False)
+    colour = torch.as_tensor(outside).to(x)
+    return F.grid_sample(x - colour, grid, align_corners=False) + colour
 
 
 def _mirror(index: Tensor, n: int) -> Tensor:
