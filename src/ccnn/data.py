@@ -26,10 +26,12 @@ def find_task(
     scaling
         How a user's own data are prepared; None is by their own training part.
     """
-    found = pick(config.task.name, TASKS | OWN, "task")
-    if not isinstance(found, Task):
-        found = found(Path(config.data.root if root is None else root).expanduser(), scaling)
-    return found.at(config.data.get("size"))  # which runs of older versions do not have
+    name = config.task.name
+    if name in OWN:
+        task = OWN[name](Path(config.data.root if root is None else root).expanduser(), scaling)
+    else:
+        task = pick(name, TASKS, "task")
+    return task.at(config.data.get("size"))  # which runs of older versions do not have
 
 
 def load_splits(config: DictConfig, task: Task, *, root: Path | str | None = None) -> Splits:

@@ -26,7 +26,8 @@ class Mesh:
 
     def corners(self) -> np.ndarray:
         """Return the three corners of every triangle, (T, 3, 3)."""
-        return self.vertices[self.triangles]
+        corners: np.ndarray = self.vertices[self.triangles]
+        return corners
 
 
 def read_off(path: Path) -> Mesh:
