@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+from ccnn import Grid, load
+from ccnn.conf import compose
 from ccnn.ops import convolve
+from ccnn.run import evaluate, train
 from ccnn.tasks import TASKS, DataDamaged, DataMissing
 from ccnn.tasks.meshes import Mesh, read_off, voxelise
 from ccnn.tasks.modelnet import CLASSES, GRIDS, mirror, resize
@@ -335,3 +338,22 @@ def test_the_real_grids_are_all_of_modelnet10(real):
     # So many are distinct in the file, some being there twice: no sample is in two parts.
     rows = {row.numpy().tobytes() for p in (real.train, real.val) for row in p.x}
     assert len(rows) == 3800
+
+
+def test_a_network_of_coarse_voxels_is_tested_on_the_fine_ones_of_the_data(tmp_path):
+    small_grids(tmp_path / GRIDS)
+    words = ["task=modelnet10", "model=ccnn_4_48", "model.channels=4", "model.blocks=1"]
+    words += ["model.kernel_channels=4", "data.batch_size=9", "trainer.max_epochs=1"]
+    words += ["logger.tensorboard=false", "trainer.progress=none", "data.size=15"]
+    run = tmp_path / "run"
+    train(compose([*words, f"data.root={tmp_path}", f"run={run}"]))
+    model = load(run / "model")
+    assert model.size == (15, 15, 15)
+    fine, coarse = evaluate(run, spacing=0.5), evaluate(run)
+    assert (fine.size, coarse.size) == ((30, 30, 30), (15, 15, 15))
+    x = TASK.load(tmp_path).test.x
+    with torch.inference_mode():
+        torch.testing.assert_close(fine.outputs, model(x, Grid(spacing=0.5)))
+        torch.testing.assert_close(coarse.outputs, model(resize(x, 15)))
+    # Elsewhere lines are drawn between the coarse samples: 14 · 4 + 1 of them.
+    assert evaluate(run, spacing=0.25, split="val").size == (57, 57, 57)
