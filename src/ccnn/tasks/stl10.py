@@ -107,7 +107,7 @@ def _read_subset(path: Path) -> Splits:
 
 def standardise(images: Tensor) -> Tensor:
     """Return bytes (n, 3, 96, 96), standardised by channel."""
-    return (images * (1 / (255 * STD))).sub_(MEAN / STD)
+    return images.float().mul_(1 / (255 * STD)).sub_(MEAN / STD)
 
 
 def read(root: Path) -> Splits:
