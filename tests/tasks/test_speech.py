@@ -284,9 +284,12 @@ def spoil(path, how):
             path.write_bytes(b"<html>404</html>")
         case "rate":
             write_clip(path, clip("no", 2), rate=8_000)
+        case "link":
+            path.unlink()
+            path.symlink_to(path.with_name("nothing"))
 
 
-@pytest.mark.parametrize("how", ["cut", "empty", "page", "rate"])
+@pytest.mark.parametrize("how", ["cut", "empty", "page", "rate", "link"])
 def test_a_damaged_recording_is_named_and_never_left_out(how, root):
     spoil(a_clip(root), how)
     with pytest.raises(DataDamaged, match=r"no.2_nohash_0\.wav.*fetch it again") as refusal:

@@ -62,8 +62,12 @@ def list_files(folder: Path) -> list[ClipFile]:
         with os.scandir(folder / word) as entries:
             names = {e.name: e for e in entries if e.name.endswith(".wav") and e.name[0] != "."}
         for name in sorted(names):
-            state = names[name].stat()
-            files.append(ClipFile(word, folder / word / name, state.st_size, state.st_mtime_ns))
+            path = folder / word / name
+            try:
+                state = names[name].stat()
+            except FileNotFoundError as error:  # a link to nothing
+                raise DataDamaged(f"{path} is damaged ({error}): fetch it again") from error
+            files.append(ClipFile(word, path, state.st_size, state.st_mtime_ns))
     return files
 
 
