@@ -25,6 +25,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "saving": {"models"},
     "hub": {"saving"},
     "inference": {"nn"},
+    "allocator": set(),
     "bench": {"ops"},
     "plots": {"nn", "ops", "models", "domain"},
     "report": {"plots", "saving", "domain", "nn", "models", "tasks"},
