@@ -5,7 +5,7 @@ import shlex
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from omegaconf import DictConfig, OmegaConf
@@ -21,6 +21,7 @@ from ccnn.tasks import TASKS
 from ccnn.tasks.task import Samples, Splits, Task
 from ccnn.training.evaluation import Spacing, outputs_of, resample_samples, score
 from ccnn.training.losses import LOSSES, Loss
+from ccnn.training.progress import Progress
 from ccnn.training.results import Result
 from ccnn.training.rng import kept_random_state, seed_all
 from ccnn.training.settings import Batching, Loggers, Machine, Optim
@@ -61,6 +62,14 @@ class Evaluation:
     targets: Tensor
 
 
+class _Untested(NamedTuple):
+    """Splits whose test samples are not to be looked at."""
+
+    train: Samples
+    val: Samples
+    test: None = None
+
+
 def build_model(config: DictConfig, task: Task) -> CCNN | PairCCNN:
     """Return the network of a configuration for a task, with weights from torch's generator."""
     arguments: Any = OmegaConf.to_container(config.model)
@@ -89,29 +98,45 @@ def train(config: DictConfig) -> Result:
     Interrupted
         After Ctrl-C or SIGTERM: the run is saved, and the message says how to go on.
     """
+    folder = Path(config.run or default_folder(config))
+    try:
+        return fit_config(config, folder=folder)
+    except Interrupted as stop:
+        # Not shlex.join, which would quote what has been quoted.
+        again = f"{command_of(config)} run={shlex.quote(str(folder))} resume=true"
+        raise Interrupted(f"{stop}. To go on:\n  {again}", stop.signum) from None
+
+
+def fit_config(
+    config: DictConfig,
+    *,
+    folder: Path | None,
+    test: bool = True,
+    progress: Progress | None = None,
+) -> Result:
+    """Build what a configuration says, read its data and train: `train`, and a trial of `tune`.
+
+    Parameters
+    ----------
+    config
+        What `ccnn.conf.compose` returns.
+    folder
+        Where the run is kept; None leaves no files.
+    test
+        Whether the best weights are tested in the end.
+    progress
+        Who hears of every epoch; None is what ``config.trainer.progress`` names.
+    """
     task = pick(config.task.name, TASKS, "task")
     if config.data.augment and task.augment is None:
         raise ValueError(f"data.augment is true, but task={task.name} has no augmentation")
-    folder = Path(config.run or default_folder(config))
     with kept_random_state():
         seed_all(config.seed)
         model = build_model(config, task)
     splits = _splits(config, task)
-    command = command_of(config)
-    try:
-        return _fit(config, task, model, splits, folder, command)
-    except Interrupted as stop:
-        # Not shlex.join, which would quote what has been quoted.
-        again = f"{command} run={shlex.quote(str(folder))} resume=true"
-        raise Interrupted(f"{stop}. To go on:\n  {again}", stop.signum) from None
-
-
-def _fit(
-    config: DictConfig, task: Task, model: nn.Module, splits: Splits, folder: Path, command: str
-) -> Result:
     return fit(
         model,
-        splits,
+        splits if test else _Untested(splits.train, splits.val),
         optim=Optim(**_plain(config.optim)),
         batching=Batching(batch_size=config.data.batch_size, accumulate=config.data.accumulate),
         machine=_machine(config),
@@ -124,9 +149,10 @@ def _fit(
             task=task.name,
             model=config.model.name,
             recipe=config.recipe.name,
-            command=command,
+            command=command_of(config),
             config=OmegaConf.to_yaml(config, resolve=True),
         ),
+        progress=progress,
     )
 
 

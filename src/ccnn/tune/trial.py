@@ -1,21 +1,13 @@
 """One trial: values that Optuna picks, a training with them, and its validation score."""
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import optuna
-from omegaconf import DictConfig, OmegaConf
 
 from ccnn.conf import compose
-from ccnn.run import as_signals, build_model
-from ccnn.tasks import TASKS
-from ccnn.training.engine import run_training
-from ccnn.training.losses import pick_loss
-from ccnn.training.module import Training
+from ccnn.run import fit_config
 from ccnn.training.progress import Progress
-from ccnn.training.rng import kept_random_state, seed_all
-from ccnn.training.settings import Batching, Loggers, Machine, Optim
 from ccnn.training.signals import Interrupted
 
 Pick = Callable[[optuna.Trial, str], float]
@@ -53,12 +45,12 @@ def try_out(trial: optuna.Trial, overrides: Sequence[str], names: Sequence[str])
     chosen = {key: pick(trial, key) for key, pick in (SPACE[name] for name in names)}
     config = compose([*overrides, *(f"{key}={value!r}" for key, value in chosen.items())])
     try:
-        training = _train(config, _Report(trial))
+        # The test set is not looked at, and nothing is kept.
+        result = fit_config(config, folder=None, test=False, progress=_Report(trial))
     except Interrupted as stop:
         raise KeyboardInterrupt from stop
-    assert training.best is not None
-    trial.set_user_attr("best_epoch", training.best["epoch"])
-    return float(training.best["row"][f"val_{training.loss.score}"])
+    trial.set_user_attr("best_epoch", result.best_epoch)
+    return next(value for name, value in result.val.items() if name != "loss")
 
 
 class _Report(Progress):
@@ -73,45 +65,3 @@ class _Report(Progress):
         self.trial.report(float(value), row["epoch"])
         if self.trial.should_prune():
             raise optuna.TrialPruned
-
-
-def _train(config: DictConfig, progress: Progress) -> Training:
-    """Train as `ccnn.run.train` does, without a folder and without a look at the test set."""
-    task = TASKS[config.task.name]
-    if config.data.augment and task.augment is None:
-        raise ValueError(f"data.augment is true, but task={task.name} has no augmentation")
-    with kept_random_state():
-        seed_all(config.seed)
-        model = build_model(config, task)
-    splits = task.load(Path(config.data.root))
-    part = slice(config.data.limit)
-    embedded = config.model.embedding is not None
-    train = as_signals(splits.train.take(part), len(task.size), embedded=embedded)
-    val = as_signals(splits.val, len(task.size), embedded=embedded)
-    optim = Optim(**_plain(config.optim))
-    training = Training(
-        model,
-        optim=optim,
-        batching=Batching(batch_size=config.data.batch_size, accumulate=config.data.accumulate),
-        loss=pick_loss(optim.loss, train.y, positions=task.kind == "position"),
-        train=train,
-        val=val,
-        seed=config.seed,
-        epochs=config.trainer.max_epochs,
-        augment=task.augment if config.data.augment else None,
-    )
-    run_training(
-        training,
-        machine=Machine(**(_plain(config.trainer) | {"progress": "none"})),
-        loggers=Loggers(tensorboard=False),
-        folder=None,
-        settings={},
-        state=None,
-        progress=progress,
-    )
-    return training
-
-
-def _plain(config: DictConfig) -> dict[str, Any]:
-    content: Any = OmegaConf.to_container(config, resolve=True)
-    return dict(content)
