@@ -140,7 +140,8 @@ def _help() -> str:
 
 
 def _sentence(error: Exception) -> str:
-    if isinstance(error, ModuleNotFoundError) and not (error.name or "").startswith("ccnn"):
+    # Without a name it is ours, and says what to do; with one, Python has not found a package.
+    if isinstance(error, ModuleNotFoundError) and not (error.name or "ccnn").startswith("ccnn"):
         return f"this needs the package {error.name}: pip install 'ccnn[train]'"
     if isinstance(error, OSError) and error.strerror and error.filename:
         return f"{error.strerror}: {error.filename}"
