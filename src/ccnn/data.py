@@ -26,10 +26,12 @@ def find_task(
     scaling
         How a user's own data are prepared; None is by their own training part.
     """
-    found = pick(config.task.name, TASKS | OWN, "task")
-    if not isinstance(found, Task):
-        found = found(Path(config.data.root if root is None else root).expanduser(), scaling)
-    return found.at(config.data.get("size"))  # which runs of older versions do not have
+    name = config.task.name
+    if name in OWN:
+        task = OWN[name](Path(config.data.root if root is None else root).expanduser(), scaling)
+    else:
+        task = pick(name, TASKS, "task")
+    return task.at(config.data.get("size"))  # which runs of older versions do not have
 
 
 def load_splits(config: DictConfig, task: Task, *, root: Path | str | None = None) -> Splits:
@@ -46,15 +48,12 @@ def load_splits(config: DictConfig, task: Task, *, root: Path | str | None = Non
 
 
 def finer_task(config: DictConfig, task: Task, spacing: float | Sequence[float]) -> Task | None:
-    """Return the task with real samples at a spacing below 1, None where there are none.
+    """Return the task at the size of its data, if that is what a spacing below 1 asks for.
 
     Where training made the data coarser than they are (``data.size``), a finer grid need not be
     drawn from the coarse one.
     """
-    side = config.data.get("size")
-    if side is None or not isinstance(spacing, int | float) or spacing >= 1:
+    side, whole = config.data.get("size"), TASKS.get(task.name)
+    if side is None or whole is None or not isinstance(spacing, int | float):
         return None
-    wanted, whole = side / spacing, TASKS[task.name]
-    if not wanted.is_integer() or wanted > min(whole.size):
-        return None
-    return whole.at(int(wanted))
+    return whole if spacing < 1 and set(whole.size) == {side / spacing} else None

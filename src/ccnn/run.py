@@ -92,8 +92,7 @@ def build_model(config: DictConfig, task: Task) -> nn.Module:
 def _ancestor(name: str, task: Task, out: int, arguments: dict[str, Any]) -> nn.Module:
     if task.pair:
         raise ValueError(
-            f"task={task.name} compares two signals, which model={name} cannot; "
-            "use model=ccnn_4_140"
+            f"task={task.name} compares two signals, which model={name} cannot; a ccnn_4_140 can"
         )
     known = inspect.signature(ANCESTORS[name][0]).parameters
     for key in arguments:

@@ -285,6 +285,7 @@ def test_an_embedding_looks_symbols_up_and_the_rest_is_the_same(size):
     vectors = model.embedding.weight[symbols].movedim(-1, 1)
     torch.testing.assert_close(model(symbols), plain(vectors))
     torch.testing.assert_close(model(symbols.int()), plain(vectors))
+    torch.testing.assert_close(model(symbols.byte()), plain(vectors))
     model(symbols).sum().backward()
     assert model.embedding.weight.grad.abs().sum() > 0
 
@@ -430,9 +431,9 @@ def test_every_kernel_network_and_rule_can_be_named(kernel, init):
 # --- By name -------------------------------------------------------------------------------------
 
 
-def test_list_models_names_the_papers_three():
-    assert list_models() == ["ccnn_4_110", "ccnn_4_140", "ccnn_6_380"]
-    assert sorted(MODELS) == list_models()
+def test_list_models_names_the_papers_three_and_those_before_them():
+    assert sorted(MODELS) == ["ccnn_4_110", "ccnn_4_140", "ccnn_6_380"]
+    assert list_models() == [*sorted(MODELS), "ckcnn", "flexnet", "flextcn_6"]
 
 
 def test_any_argument_of_a_named_model_can_be_overridden():
@@ -484,7 +485,7 @@ def test_what_is_not_overridden_is_the_named_models():
     [
         ("ccnn_4_14", {}, ValueError, ["model", "'ccnn_4_14'", "did you mean 'ccnn_4_140'?"]),
         ("CCNN_6_380", {}, ValueError, ["'CCNN_6_380'", "did you mean 'ccnn_6_380'?"]),
-        ("resnet", {}, ValueError, ["'resnet'", "ccnn_4_110, ccnn_4_140, ccnn_6_380"]),
+        ("vgg", {}, ValueError, ["'vgg'", "ccnn_4_110, ccnn_4_140, ccnn_6_380"]),
         ("ccnn_4_140", {"chanels": 3}, TypeError, ["'chanels'", "did you mean 'channels'?"]),
         ("ccnn_4_140", {"no_hidden": 3}, TypeError, ["'no_hidden'", "kernel_channels"]),
         ("ccnn_4_140", {"kernel": "Magnet"}, ValueError, ["kernel", "did you mean 'MAGNet'?"]),

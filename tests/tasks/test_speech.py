@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import tarfile
 import wave
 
 import numpy as np
@@ -11,8 +12,18 @@ import torch
 from ccnn.conf import compose
 from ccnn.run import evaluate, train
 from ccnn.tasks import TASKS, DataDamaged, clip_cache
+from ccnn.tasks.archive import unpack
 from ccnn.tasks.audio import mfcc
-from ccnn.tasks.speech import COUNTS, LENGTH, SUBSET, WORDS, read_clips, split
+from ccnn.tasks.speech import (
+    ARCHIVE,
+    COUNTS,
+    LENGTH,
+    SUBSET,
+    WORDS,
+    find_folder,
+    read_clips,
+    split,
+)
 from ccnn.training.evaluation import resample_samples
 
 RAW = TASKS["speech_raw"]
@@ -348,3 +359,13 @@ def test_a_part_of_the_real_recordings_is_read(data_root):
             assert samples.x.shape == (10 * count, task.in_channels, *task.size)
             assert samples.y.bincount().tolist() == [count] * 10
             assert samples.x.isfinite().all()
+
+
+def test_the_published_archive_becomes_the_folder_that_is_looked_for(tmp_path):
+    archive = tmp_path / "speech_commands_v0.02.tar.gz"
+    with tarfile.open(archive, "w:gz") as file:
+        for word in (*WORDS, "_background_noise_"):  # as published: no folder around the words
+            write_clip(tmp_path / "clip.wav", clip("yes", 0))
+            file.add(tmp_path / "clip.wav", f"./{word}/0_nohash_0.wav")
+    unpack(archive, tmp_path / ARCHIVE.path, limit=ARCHIVE.unpacked)
+    assert find_folder(tmp_path) == folder_of(tmp_path)

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import tarfile
 
 import numpy as np
 import pytest
@@ -10,7 +11,9 @@ import torch
 from ccnn.conf import compose
 from ccnn.run import build_model, evaluate, train
 from ccnn.tasks import TASKS, DataDamaged
+from ccnn.tasks.archive import unpack
 from ccnn.tasks.text import (
+    ARCHIVE,
     END,
     PAIRS,
     REVIEW,
@@ -123,6 +126,15 @@ def test_the_split_repeats(folder):
 def test_a_folder_that_is_not_the_whole_set_is_warned_of(folder):
     with pytest.warns(UserWarning, match=rf"40 \+ 6 reviews.*{COMPARED}"):
         TEXT.load(folder)
+
+
+def test_the_published_archive_becomes_the_folder_that_is_looked_for(folder, tmp_path):
+    archive = tmp_path / "aclImdb_v1.tar.gz"
+    with tarfile.open(archive, "w:gz") as file:
+        file.add(folder / "aclImdb", "aclImdb")
+    root = tmp_path / "elsewhere"
+    unpack(archive, root / ARCHIVE.path, limit=ARCHIVE.unpacked)
+    assert torch.equal(TEXT.load(root).val.x, TEXT.load(folder).val.x)
 
 
 @pytest.mark.parametrize("how", ["empty", "no text", "binary", "folder"])

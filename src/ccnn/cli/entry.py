@@ -10,7 +10,7 @@ from typing import NoReturn
 
 from ccnn import __version__
 from ccnn.allocator import keep_freed_memory
-from ccnn.cli import bench, demo, evaluate, predict, report, tasks, train, tune
+from ccnn.cli import bench, demo, evaluate, import_ckconv, predict, report, tasks, train, tune
 from ccnn.cli.words import Misuse
 from ccnn.models.names import suggest
 
@@ -35,6 +35,7 @@ VERBS: dict[str, Verb] = {
         "train": train,
         "evaluate": evaluate,
         "predict": predict,
+        "import-ckconv": import_ckconv,
         "tune": tune,
         "report": report,
         "bench": bench,
@@ -128,7 +129,7 @@ def _help() -> str:
         "Continuous convolutional networks: signals of any length, resolution and dimension.",
         "",
         "commands:",
-        *(f"  {name:<10}{verb.summary}" for name, verb in VERBS.items()),
+        *(f"  {name:<15}{verb.summary}" for name, verb in VERBS.items()),
         "",
         "examples:",
         "  ccnn demo",

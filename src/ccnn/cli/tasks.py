@@ -54,9 +54,9 @@ def run(arguments: argparse.Namespace) -> int:
     for source, names in sources.items():
         print(f"  {', '.join(names)}:\n      {source}")
     print("  npz, folder:\n      your own: arrays in a file, or class folders of WAV, PNG or NPY")
-    names = ", ".join(task.name for task in TASKS.values() if task.fetch is not None)
+    fetched = ", ".join(task.name for task in TASKS.values() if task.fetch is not None)
     print("\n  With data.fetch=true, ccnn train downloads what is absent of\n")
-    print(textwrap.fill(names, 96, initial_indent="      ", subsequent_indent="      "))
+    print(textwrap.fill(f"{fetched}.", 96, initial_indent="      ", subsequent_indent="      "))
     return 0
 
 

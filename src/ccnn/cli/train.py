@@ -20,6 +20,7 @@ TEXT = """\
 Train, keep the best weights, test them once, and leave a folder (run=FOLDER).
   task=digits  model=ccnn_4_140  recipe=paper|authors  trainer=default|ddp
   optim.lr=0.01  trainer.max_epochs=20  data.root=FOLDER  seed=0      any key
+  data.fetch=true           download the files of the task that are not in data.root
   run=FOLDER resume=true    go on with a run; resume=FOLDER does it with its own words
   recipe_file=best.yaml     words from a file, such as `ccnn tune` writes"""
 EXAMPLES = (

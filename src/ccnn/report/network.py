@@ -1,6 +1,7 @@
 """What was learned: the kernels, their windows, and where the parameters are."""
 
 import math
+import re
 from collections.abc import Sequence
 
 import torch
@@ -11,7 +12,7 @@ from torch import nn
 from ccnn.nn.conv import AbstractContinuousConv
 from ccnn.nn.kernels import AbstractKernelNet
 from ccnn.nn.masks import GaussianMask
-from ccnn.nn.norm import BatchNorm
+from ccnn.nn.norm import BatchNorm, LayerNorm
 from ccnn.plots import plot_kernel, plot_masks, plot_resolutions
 from ccnn.plots.colours import BLUE, RED, SERIES, fading
 from ccnn.report import html
@@ -25,6 +26,7 @@ _ROLES: dict[type[nn.Module], str] = {
     AbstractKernelNet: "kernel network",
     GaussianMask: "window",
     BatchNorm: "normalisation",
+    LayerNorm: "normalisation",
 }
 _REST = "mixing and bias"
 
@@ -50,7 +52,7 @@ def kernel_section(model: nn.Module) -> str:
     )
     if layers[0].dim > 2:
         text += " Slices through the middle."
-    parts = [draw(layer, _name(i)) for i, layer in enumerate(layers)]
+    parts = [draw(layer, name) for layer, name in zip(layers, _names(model), strict=False)]
     return html.section("The learned kernels", text, html.figures(*parts, large=True))
 
 
@@ -68,8 +70,15 @@ def mask_figure(model: nn.Module) -> str:
     )
 
 
-def _name(index: int) -> str:
-    return "Stem" if index == 0 else f"Block {index}"
+def _names(model: nn.Module) -> list[str]:
+    """Return `Stem`, `Block 1`, … for the convolutions, `Block 1, second` where it has two."""
+    names = []
+    for path, module in model.named_modules():
+        if isinstance(module, AbstractContinuousConv):
+            found = re.search(r"blocks\.(\d+)\.", path)
+            block = f"Block {int(found[1]) + 1}" if found else "Stem"
+            names.append(f"{block}, second" if path.endswith(".conv2") else block)
+    return names
 
 
 @torch.no_grad()
@@ -156,9 +165,8 @@ def _share_limits(axes: Sequence[Axes]) -> None:
 def parameter_section(model: nn.Module) -> str:
     """Return the table of parameters: where they are, and what they are for."""
     table = parameters_by_part(model)
-    roles = [
-        role for role in (*_ROLES.values(), _REST) if any(role in row for row in table.values())
-    ]
+    known = dict.fromkeys((*_ROLES.values(), _REST))
+    roles = [role for role in known if any(role in row for row in table.values())]
     total = sum(sum(row.values()) for row in table.values())
     rows = [
         (

@@ -7,7 +7,6 @@ import shutil
 import stat
 import struct
 import tarfile
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -45,8 +44,8 @@ def unpack(archive: Path, target: Path, *, limit: int, keep: Collection[str] | N
     archive
         A zip if its name says so, else a tar, compressed or not.
     target
-        The folder that it becomes, which may not be there. If all entries lie in one folder of
-        that name, that is the folder.
+        The folder that it becomes, which may not be there; one process at a time may do this. If
+        all entries lie in one folder of that name, that is the folder.
     limit
         The most bytes that all entries together may hold.
     keep
@@ -58,10 +57,10 @@ def unpack(archive: Path, target: Path, *, limit: int, keep: Collection[str] | N
         If the archive is damaged, larger than that, or has an entry that points out of its folder
         or is a link or a device. Nothing is left behind then.
     """
-    target.parent.mkdir(parents=True, exist_ok=True)
-    beside = Path(tempfile.mkdtemp(prefix=".unpacking-", dir=target.parent))
-    content = beside / "content"  # not `beside` itself, which others may not read
-    content.mkdir()
+    # One name for all attempts, so that one that was killed is cleared away by the next.
+    content = target.with_name(f".unpacking-{target.name}")
+    shutil.rmtree(content, ignore_errors=True)
+    content.mkdir(parents=True)
     try:
         with _reading(archive), _entries(archive) as entries:
             files = _checked(archive, entries, limit)
@@ -73,7 +72,7 @@ def unpack(archive: Path, target: Path, *, limit: int, keep: Collection[str] | N
         alone = inner.is_dir() and len(list(content.iterdir())) == 1
         os.replace(inner if alone else content, target)
     finally:
-        shutil.rmtree(beside, ignore_errors=True)
+        shutil.rmtree(content, ignore_errors=True)
 
 
 @contextmanager
@@ -148,11 +147,10 @@ def _checked(archive: Path, entries: Iterable[Entry], limit: int) -> dict[str, E
         total += max(entry.size, 0)
         if total > limit or count > MOST_ENTRIES:
             raise _refusal(archive, f"it holds more than {limit:,} bytes, or too many entries")
-        name = str(PurePosixPath(entry.name))
-        if name in files:
-            raise _refusal(archive, f"its entry {entry.name!r} is there twice")
         if entry.kind == "file":
-            files[name] = entry
+            files[str(PurePosixPath(entry.name))] = (
+                entry  # of two with one name the later one counts, as in tar
+            )
     return files
 
 

@@ -25,13 +25,13 @@ def colour(mean: tuple[float, ...], std: tuple[float, ...]) -> Prepare:
     """Return what standardises bytes (n, 3, 32, 32) by channel."""
     scale = 1 / (255 * torch.tensor(std).view(3, 1, 1))
     shift = torch.tensor(mean).view(3, 1, 1) / torch.tensor(std).view(3, 1, 1)
-    return lambda images: (images * scale).sub_(shift)
+    return lambda images: images.float().mul_(scale).sub_(shift)
 
 
 def grey(images: Tensor) -> Tensor:
     """Return bytes (n, 3, 32, 32) in grey, (n, 1, 32, 32), standardised."""
     weights = torch.tensor(GREY).view(3, 1, 1) / (255 * GREY_STD)
-    return (images * weights).sum(1, keepdim=True).sub_(GREY_MEAN / GREY_STD)
+    return images.float().mul_(weights).sum(1, keepdim=True).sub_(GREY_MEAN / GREY_STD)
 
 
 def reader(files: CifarFiles, prepare: Prepare, *, flat: bool) -> Callable[[Path], Splits]:

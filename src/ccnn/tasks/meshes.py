@@ -8,7 +8,7 @@ import numpy as np
 from ccnn.tasks.task import DataDamaged
 
 MARGIN = 3  # empty voxels around a shape, as in the published grids
-STEP = 0.5  # of a voxel: no two neighbouring points on a triangle are further apart
+STEP = 0.25  # of a voxel: no two neighbouring points on a triangle are further apart
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,8 @@ class Mesh:
 
     def corners(self) -> np.ndarray:
         """Return the three corners of every triangle, (T, 3, 3)."""
-        return self.vertices[self.triangles]
+        corners: np.ndarray = self.vertices[self.triangles]
+        return corners
 
 
 def read_off(path: Path) -> Mesh:

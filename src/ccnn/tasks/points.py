@@ -72,4 +72,5 @@ def surface(grid: np.ndarray) -> np.ndarray:
     for axis in range(3):
         for shift in (-1, 1):
             inner &= np.roll(wide, shift, axis)[1:-1, 1:-1, 1:-1]
-    return grid & ~inner
+    outer: np.ndarray = grid & ~inner
+    return outer

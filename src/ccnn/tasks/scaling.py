@@ -3,6 +3,7 @@
 import dataclasses
 import json
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -57,8 +58,11 @@ class Scaling:
     @classmethod
     def from_json(cls, text: str) -> "Scaling":
         """Return what `to_json` wrote."""
-        content = json.loads(text)
-        return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in content.items()})
+        content: dict[str, Any] = json.loads(text)
+        fields: dict[str, Any] = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in content.items()
+        }
+        return cls(**fields)
 
 
 def _beside(numbers: tuple[float, ...], like: Tensor) -> Tensor:

@@ -86,4 +86,4 @@ def read_npy(path: Path) -> np.ndarray:
         values = values[None]
     if values.ndim < 2 or not values.size:
         raise DataDamaged(f"{path} has shape {values.shape}; expected (C, *S), or (S,)")
-    return values.astype(np.float32)
+    return np.asarray(values, dtype=np.float32)

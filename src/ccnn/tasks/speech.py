@@ -184,8 +184,8 @@ def _features(clips: np.ndarray, index: np.ndarray, feature: Feature) -> Tensor:
     """Return what the network takes of some clips, made a few at a time to save memory."""
     result = torch.empty(0)
     for begin in range(0, len(index), BLOCK):
-        block = torch.from_numpy(clips[index[begin : begin + BLOCK]].astype(np.float32))
-        x = feature(block / 32_768)
+        block = clips[index[begin : begin + BLOCK]]
+        x = feature(torch.from_numpy(np.divide(block, 32_768, dtype=np.float32)))
         if begin == 0:
             result = x.new_empty(len(index), *x.shape[1:])
         result[begin : begin + BLOCK] = x

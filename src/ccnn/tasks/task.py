@@ -150,7 +150,7 @@ class Task:
 
     def present(self, root: Path) -> bool:
         """Tell whether `load` would find its files in a folder."""
-        return self.read is not None and self.find(Path(root))
+        return self.read is not None and self.find(Path(root).expanduser())
 
     def load(self, root: Path, *, fetch: bool = False) -> Splits:
         """Read the data in a folder.
@@ -175,7 +175,7 @@ class Task:
                 f"fetch the data ({self.source}) or to point data.root at them will help once "
                 "there is one; until then, try task=digits, which needs no files"
             )
-        root = Path(root)
+        root = Path(root).expanduser()
         if fetch and self.fetch is not None and not self.present(root):
             self.fetch(root)
         if not self.present(root):
