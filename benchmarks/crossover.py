@@ -10,9 +10,10 @@ the best of them, and prints the costs that fit best.
 import argparse
 from pathlib import Path
 
-from timing import keep_freed_memory, write_csv
+from timing import write_csv
 
 from ccnn import bench
+from ccnn.allocator import keep_freed_memory
 from ccnn.ops import costs
 
 

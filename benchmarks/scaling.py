@@ -18,9 +18,10 @@ import time
 from pathlib import Path
 
 import torch
-from timing import keep_freed_memory, write_csv
+from timing import write_csv
 
 import ccnn
+from ccnn.allocator import keep_freed_memory
 
 LENGTHS = [1_000, 4_000, 16_000, 64_000, 256_000, 1_000_000]
 FAMILIES: dict[str, tuple[int, list[tuple[int, ...]]]] = {

@@ -1,6 +1,6 @@
 """How much faster than a textbook implementation, and how far from the machine's limit?
 
-    python benchmarks/speed.py [--short] [--only a65,c33] [--rounds 7] [--out FOLDER]
+    python benchmarks/speed.py [--short] [--only "a, K 65;c, 33×33"] [--rounds 7] [--out FOLDER]
 
 Workloads: a sequences of 784 (batch 50), b of 16,000 (batch 2), c images of 32×32 (batch 50),
 d of 96×96 (batch 8), with a small window and a wide one; 4 blocks × 110 channels, or 6 × 380.
@@ -28,13 +28,13 @@ from textbook import Textbook
 from timing import (
     copy_rate,
     interleaved,
-    keep_freed_memory,
     rfft_seconds_per_sample,
     sgemm_rate,
     write_csv,
 )
 
 import ccnn
+from ccnn.allocator import keep_freed_memory
 from ccnn.ops import good_size
 
 
@@ -197,7 +197,9 @@ def main() -> None:
     keep_freed_memory()
     works = [w for w in WORKLOADS if not args.short or w.name in SHORT]
     if args.only:
-        wanted = args.only.split(";")
+        wanted = [name.strip() for name in args.only.split(";")]
+        if unknown := set(wanted) - {w.name for w in works}:
+            parser.error(f"no workload {unknown}; choose from {[w.name for w in works]}")
         works = [w for w in works if w.name in wanted]
     sgemm, copied = sgemm_rate(), copy_rate()
     print(

@@ -1,27 +1,12 @@
 """Measuring: interleaved in one process, medians, ratios; and what the machine can do at best."""
 
 import csv
-import ctypes
 import statistics
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import torch
-
-
-def keep_freed_memory() -> None:
-    """Ask glibc not to hand freed memory back, for every variant alike; elsewhere do nothing.
-
-    Otherwise each large tensor costs page faults, which drown what is measured.
-    """
-    try:
-        libc = ctypes.CDLL("libc.so.6")
-    except OSError:
-        return
-    mmap_threshold, trim_threshold = -3, -1
-    libc.mallopt(mmap_threshold, 32 << 20)  # the most that glibc accepts
-    libc.mallopt(trim_threshold, 1 << 30)
 
 
 def interleaved(

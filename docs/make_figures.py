@@ -1,6 +1,12 @@
-"""Draw the figures of the documentation: `.venv/bin/python docs/make_figures.py`."""
+"""Draw the figures of the documentation: `.venv/bin/python docs/make_figures.py`.
+
+What a figure shows was measured before, by the command that stands beside it in the text; the
+numbers lie in ``docs/measured``.
+"""
 
 import argparse
+import csv
+import sys
 from pathlib import Path
 
 import torch
@@ -9,7 +15,9 @@ from ccnn import nn, plots
 from ccnn.nn.conv import gabor_spread
 from ccnn.nn.masks import default_sigma
 
-HERE = Path(__file__).resolve().parent / "figures"
+DOCS = Path(__file__).resolve().parent
+HERE = DOCS / "figures"
+MEASURED = DOCS / "measured"
 DPI = 90
 
 
@@ -47,11 +55,24 @@ def dimensions(path: Path) -> None:
     plots.save_figure(axes[0], path, dpi=DPI)
 
 
+def rows(name: str) -> list[dict[str, object]]:
+    with (MEASURED / name).open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def speed(path: Path) -> None:
+    sys.path.insert(0, str(DOCS.parent / "benchmarks"))
+    from speed import plot
+
+    plot(rows("speed.csv"), path)
+
+
 def main(folder: Path = HERE) -> None:
     folder.mkdir(exist_ok=True)
     spectrum(folder / "spectrum.png")
     resolutions(folder / "resolutions.png")
     dimensions(folder / "dimensions.png")
+    speed(folder / "speed.png")
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "hub": {"saving"},
     "inference": {"nn"},
     "data": {"models", "tasks"},
+    "allocator": set(),
     "bench": {"ops"},
     "plots": {"nn", "ops", "models", "domain"},
     "report": {"plots", "saving", "domain", "nn", "models", "tasks"},

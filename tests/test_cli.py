@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -127,6 +128,12 @@ def test_what_is_not_there_is_one_line_and_exit_code_1(argv, words, capsys, cwd)
     (cwd / "best.yaml").write_text("optim.lr: 0.1\n")
     assert main(argv) == 1
     assert words in only_line(capsys)
+
+
+@pytest.mark.skipif(find_spec("wandb") is not None, reason="wandb is installed")
+def test_logger_that_is_not_installed_is_named(capsys, cwd):
+    assert main(["train", *SMALL, "logger.wandb=true"]) == 1
+    assert "pip install wandb" in only_line(capsys)
 
 
 def test_a_terminal_without_greek_letters_is_no_failure():

@@ -117,6 +117,15 @@ def test_a_trial_that_falls_behind_is_stopped(tmp_path):
     assert len(last.intermediate_values) == 1
 
 
+def test_trial_whose_loss_is_no_number_ends_alone(tmp_path):
+    settings = how(tmp_path, trials=2)
+    words = [*SMALL, "optim.lr=1e6", "optim.weight_decay=0.1"]  # weights grow without end
+    with pytest.raises(ValueError, match="no trial"):
+        search(words, settings)
+    states = [t.state for t in open_study(settings, words).get_trials()]
+    assert states == [TrialState.FAIL, TrialState.FAIL]
+
+
 def test_value_of_a_trial_is_its_best_validation_accuracy():
     study = optuna.create_study(direction="maximize")
     trial = study.ask()

@@ -57,6 +57,7 @@ def fit(
     seed: int = 0,
     augment: Augment | None = None,
     labels: Labels | None = None,
+    progress: Progress | None = None,
 ) -> Result:
     """Train a network on tensors, keep its best weights, and test them once.
 
@@ -81,6 +82,8 @@ def fit(
         Changes the signals of a training batch, drawing from torch's global generator.
     labels
         Names for the files.
+    progress
+        Who hears of every epoch; None is what ``machine.progress`` names.
 
     Raises
     ------
@@ -95,7 +98,8 @@ def fit(
     path = None if folder is None else Path(folder)
     settings = _settings(model, splits.train, optim, batching, seed, augment, labels)
     epochs = machine.max_epochs or optim.epochs
-    progress = make_progress(machine.progress if is_main_process() else "none")
+    if progress is None:
+        progress = make_progress(machine.progress if is_main_process() else "none")
     state = None
     if path is not None:
         check_loggers(loggers)

@@ -5,7 +5,7 @@ import json
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from omegaconf import DictConfig, OmegaConf
@@ -19,9 +19,10 @@ from ccnn.models import ANCESTORS, CCNN, PairCCNN, create_model
 from ccnn.models.names import pick
 from ccnn.saving import load
 from ccnn.tasks.scaling import Scaling
-from ccnn.tasks.task import Splits, Task
+from ccnn.tasks.task import Samples, Task
 from ccnn.training.evaluation import Spacing, outputs_of, resample_samples, score
 from ccnn.training.losses import LOSSES, Loss
+from ccnn.training.progress import Progress
 from ccnn.training.results import Result
 from ccnn.training.rng import kept_random_state, seed_all
 from ccnn.training.settings import Batching, Loggers, Machine, Optim
@@ -61,6 +62,14 @@ class Evaluation:
     score_name: str
     outputs: Tensor
     targets: Tensor
+
+
+class _Untested(NamedTuple):
+    """Splits whose test samples are not to be looked at."""
+
+    train: Samples
+    val: Samples
+    test: None = None
 
 
 def build_model(config: DictConfig, task: Task) -> nn.Module:
@@ -106,29 +115,45 @@ def train(config: DictConfig) -> Result:
     Interrupted
         After Ctrl-C or SIGTERM: the run is saved, and the message says how to go on.
     """
+    folder = Path(config.run or default_folder(config))
+    try:
+        return fit_config(config, folder=folder)
+    except Interrupted as stop:
+        # Not shlex.join, which would quote what has been quoted.
+        again = f"{command_of(config)} run={shlex.quote(str(folder))} resume=true"
+        raise Interrupted(f"{stop}. To go on:\n  {again}", stop.signum) from None
+
+
+def fit_config(
+    config: DictConfig,
+    *,
+    folder: Path | None,
+    test: bool = True,
+    progress: Progress | None = None,
+) -> Result:
+    """Build what a configuration says, read its data and train: `train`, and a trial of `tune`.
+
+    Parameters
+    ----------
+    config
+        What `ccnn.conf.compose` returns.
+    folder
+        Where the run is kept; None leaves no files.
+    test
+        Whether the best weights are tested in the end.
+    progress
+        Who hears of every epoch; None is what ``config.trainer.progress`` names.
+    """
     task = find_task(config)
     if config.data.augment and task.augment is None:
         raise ValueError(f"data.augment is true, but task={task.name} has no augmentation")
-    folder = Path(config.run or default_folder(config))
     with kept_random_state():
         seed_all(config.seed)
         model = build_model(config, task)
     splits = load_splits(config, task)
-    command = command_of(config)
-    try:
-        return _fit(config, task, model, splits, folder, command)
-    except Interrupted as stop:
-        # Not shlex.join, which would quote what has been quoted.
-        again = f"{command} run={shlex.quote(str(folder))} resume=true"
-        raise Interrupted(f"{stop}. To go on:\n  {again}", stop.signum) from None
-
-
-def _fit(
-    config: DictConfig, task: Task, model: nn.Module, splits: Splits, folder: Path, command: str
-) -> Result:
     return fit(
         model,
-        splits,
+        splits if test else _Untested(splits.train, splits.val),
         optim=Optim(**plain(config.optim)),
         batching=Batching(batch_size=config.data.batch_size, accumulate=config.data.accumulate),
         machine=_machine(config),
@@ -141,10 +166,11 @@ def _fit(
             task=task.name,
             model=config.model.name,
             recipe=config.recipe.name,
-            command=command,
+            command=command_of(config),
             config=OmegaConf.to_yaml(config, resolve=True),
             data=None if task.scaling is None else task.scaling.to_json(),
         ),
+        progress=progress,
     )
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from ccnn import __version__
+from ccnn.allocator import keep_freed_memory
 from ccnn.cli import bench, demo, evaluate, import_ckconv, predict, report, tasks, train, tune
 from ccnn.cli.words import Misuse
 from ccnn.models.names import suggest
@@ -50,6 +51,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without Greek letters
+    if argv is None:  # a process of our own
+        keep_freed_memory()
     try:
         return _run(list(sys.argv[1:] if argv is None else argv))
     except SystemExit as stop:  # argparse's
@@ -138,7 +141,8 @@ def _help() -> str:
 
 
 def _sentence(error: Exception) -> str:
-    if isinstance(error, ModuleNotFoundError) and not (error.name or "").startswith("ccnn"):
+    # Without a name it is ours, and says what to do; with one, Python has not found a package.
+    if isinstance(error, ModuleNotFoundError) and not (error.name or "ccnn").startswith("ccnn"):
         return f"this needs the package {error.name}: pip install 'ccnn[train]'"
     if isinstance(error, OSError) and error.strerror and error.filename:
         return f"{error.strerror}: {error.filename}"

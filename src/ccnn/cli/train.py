@@ -77,7 +77,8 @@ def _train(config: "DictConfig") -> None:
     folder = shlex.quote(config.run)
     print(
         f"\n{result.task}, {result.model}, recipe {result.recipe}, seed {result.seed}: "
-        f"{result.epochs} epochs in {duration(result.seconds)}, {result.parameters:,} parameters"
+        f"{result.epochs} epoch{'s' * (result.epochs != 1)} in {duration(result.seconds)}, "
+        f"{result.parameters:,} parameters"
     )
     print(f"test {score(result.test)}, validation {score(result.val)}")
     print(f"folder   {config.run}\nreport   ccnn report run={folder}")

@@ -1,6 +1,7 @@
 """Where curves go besides ``metrics.csv``."""
 
 import importlib.util
+import os
 from pathlib import Path
 
 from lightning.pytorch.loggers import Logger, MLFlowLogger, TensorBoardLogger, WandbLogger
@@ -28,7 +29,10 @@ def make_loggers(folder: Path, wanted: Loggers, *, step: int) -> list[Logger]:
     if wanted.wandb:
         found.append(WandbLogger(name=folder.name, save_dir=str(folder), id=folder.name))
     if wanted.mlflow:
-        found.append(MLFlowLogger("ccnn", run_name=folder.name, save_dir=str(folder / "mlflow")))
+        # The server that MLflow's own variable names, or a file of the run's: MLflow no longer
+        # writes folders.
+        server = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{folder / 'mlflow.db'}"
+        found.append(MLFlowLogger("ccnn", run_name=folder.name, tracking_uri=server))
     return found
 
 

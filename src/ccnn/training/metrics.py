@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -81,5 +81,4 @@ def csv_bytes(history: Sequence[Mapping[str, Any]]) -> bytes:
 
 def numbers(row: Mapping[str, Any]) -> dict[str, float]:
     """Return a row for loggers, which take numbers only; of 5x7 the larger."""
-    largest: Callable[[str], float] = lambda text: max(float(part) for part in text.split("x"))  # noqa: E731
-    return {k: largest(v) if isinstance(v, str) else float(v) for k, v in row.items()}
+    return {k: max(float(part) for part in str(v).split("x")) for k, v in row.items()}

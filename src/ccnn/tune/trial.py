@@ -4,16 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import optuna
-from omegaconf import DictConfig
 
-from ccnn.conf import compose, plain
-from ccnn.run import build_model, find_task, load_splits
-from ccnn.training.engine import run_training
-from ccnn.training.losses import pick_loss
-from ccnn.training.module import Training
+from ccnn.conf import compose
+from ccnn.run import fit_config
 from ccnn.training.progress import Progress
-from ccnn.training.rng import kept_random_state, seed_all
-from ccnn.training.settings import Batching, Loggers, Machine, Optim
 from ccnn.training.signals import Interrupted
 
 Pick = Callable[[optuna.Trial, str], float]
@@ -51,12 +45,12 @@ def try_out(trial: optuna.Trial, overrides: Sequence[str], names: Sequence[str])
     chosen = {key: pick(trial, key) for key, pick in (SPACE[name] for name in names)}
     config = compose([*overrides, *(f"{key}={value!r}" for key, value in chosen.items())])
     try:
-        training = _train(config, _Report(trial))
+        # The test set is not looked at, and nothing is kept.
+        result = fit_config(config, folder=None, test=False, progress=_Report(trial))
     except Interrupted as stop:
         raise KeyboardInterrupt from stop
-    assert training.best is not None
-    trial.set_user_attr("best_epoch", training.best["epoch"])
-    return float(training.best["row"][f"val_{training.loss.score}"])
+    trial.set_user_attr("best_epoch", result.best_epoch)
+    return next(value for name, value in result.val.items() if name != "loss")
 
 
 class _Report(Progress):
@@ -71,36 +65,3 @@ class _Report(Progress):
         self.trial.report(float(value), row["epoch"])
         if self.trial.should_prune():
             raise optuna.TrialPruned
-
-
-def _train(config: DictConfig, progress: Progress) -> Training:
-    """Train as `ccnn.run.train` does, without a folder and without a look at the test set."""
-    task = find_task(config)
-    if config.data.augment and task.augment is None:
-        raise ValueError(f"data.augment is true, but task={task.name} has no augmentation")
-    with kept_random_state():
-        seed_all(config.seed)
-        model = build_model(config, task)
-    splits = load_splits(config, task)
-    optim = Optim(**plain(config.optim))
-    training = Training(
-        model,
-        optim=optim,
-        batching=Batching(batch_size=config.data.batch_size, accumulate=config.data.accumulate),
-        loss=pick_loss(optim.loss, splits.train.y, positions=task.at_positions),
-        train=splits.train,
-        val=splits.val,
-        seed=config.seed,
-        epochs=config.trainer.max_epochs,
-        augment=task.augment if config.data.augment else None,
-    )
-    run_training(
-        training,
-        machine=Machine(**(plain(config.trainer) | {"progress": "none"})),
-        loggers=Loggers(tensorboard=False),
-        folder=None,
-        settings={},
-        state=None,
-        progress=progress,
-    )
-    return training
