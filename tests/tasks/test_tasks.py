@@ -44,6 +44,7 @@ def small(tmp_path):
     np.savez(tmp_path / "stl10_subset.npz", x=photographs, y=arrays["y_train"])
     write_voxels_and_series(tmp_path)
     write_sound_and_text(tmp_path)
+    write_lists_and_paths(tmp_path)
     return tmp_path
 
 
@@ -81,6 +82,17 @@ def write_sound_and_text(folder: Path) -> None:
     for part, n in {"train": 8, "eval": 4, "test": 4}.items():
         lines = [f"{i % 2}\tP{i}\tQ{i}\tb'paper {i}'\tb'another'\n" for i in range(n)]
         (folder / f"new_aan_pairs.{part}.tsv").write_text("".join(lines))
+
+
+def write_lists_and_paths(folder: Path) -> None:
+    """Write a few expressions of ListOps and images of Pathfinder."""
+    rows = [f"( ( ( [MAX {i} ) 0 ) ] )\t{i}\n" for i in range(10)]
+    for part in ("train", "val", "test"):
+        (folder / f"basic_{part}.tsv").write_text("Source\tTarget\n" + "".join(rows))
+    for side in (32, 128):
+        drawn = np.random.RandomState(side).randint(0, 256, (20, side, side)).astype(np.uint8)
+        labels = (np.arange(20) % 2).astype(np.uint8)
+        np.savez(folder / f"pathfinder{side}_sample.npz", x=drawn, y=labels)
 
 
 @pytest.mark.parametrize("name", READABLE)
