@@ -105,6 +105,11 @@ def test_a_folder_that_is_not_the_papers_set_is_warned_of(root):
         RAW.load(root)
 
 
+def test_a_name_that_is_no_text_is_a_name(root):
+    a_clip(root).rename(a_clip(root).with_name(os.fsdecode(b"2\xff.wav")))
+    assert len(read_clips(folder_of(root))[0]) == 40
+
+
 # Their split
 
 

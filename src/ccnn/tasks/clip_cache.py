@@ -25,7 +25,7 @@ BLOCK = 1 << 24  # bytes that are checked at once
 
 def place_of(folder: Path) -> Path:
     """Return the file for the clips of a folder: under CCNN_CACHE, or the usual cache folder."""
-    name = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:16]
+    name = hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:16]
     home = os.environ.get("CCNN_CACHE")
     if not home:
         usual = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()

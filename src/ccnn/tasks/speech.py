@@ -80,7 +80,7 @@ def read_clips(folder: Path) -> clip_cache.Clips:
     """
     files = list_files(folder)
     listing = "".join(f"{f.word}/{f.path.name} {f.size} {f.modified}\n" for f in files)
-    key = hashlib.sha256(listing.encode()).hexdigest()
+    key = hashlib.sha256(os.fsencode(listing)).hexdigest()
     place = clip_cache.place_of(folder)
     found = clip_cache.load(place, key)
     if found is None:
@@ -108,7 +108,7 @@ def _read_files(folder: Path, files: list[ClipFile]) -> clip_cache.Clips:
             f"{folder} holds no clip of 16,000 samples of {', '.join(missing)}: "
             "unpack the archive again"
         )
-    clips = np.frombuffer(samples, np.int16).reshape(-1, LENGTH)
+    clips = np.frombuffer(samples, "<i2").reshape(-1, LENGTH)
     return clips, np.array(labels, np.int16)
 
 
