@@ -552,3 +552,9 @@ def test_bad_data_end_a_command_with_one_line(tmp_path, capsys):
     assert main([*words, f"data.root={tmp_path}"]) == 1
     assert "data.root=FILE.npz" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
+
+
+def test_numbers_are_not_embedded(data, tmp_path, capsys):
+    words = [*TINY, f"data.root={data}", f"run={tmp_path / 'run'}"]
+    assert main(["train", "task=npz", "model.embedding=5", "model.in_channels=2", *words]) == 2
+    assert "model.embedding is for symbols" in capsys.readouterr().err

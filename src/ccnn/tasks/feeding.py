@@ -26,6 +26,8 @@ def feed(splits: Splits, dim: int, *, embedded: bool, limit: int | None = None) 
 
 def as_signals(samples: Samples, dim: int, *, embedded: bool) -> Samples:
     """Return symbols as one channel of numbers where the network has no embedding."""
+    if embedded and samples.x.is_floating_point():
+        raise ValueError("model.embedding is for symbols, and the signals of this task are numbers")
     if embedded or samples.x.is_floating_point():
         return samples
     return replace(samples, x=samples.x.float().unsqueeze(-1 - dim))
