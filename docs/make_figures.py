@@ -55,7 +55,7 @@ def dimensions(path: Path) -> None:
     plots.save_figure(axes[0], path, dpi=DPI)
 
 
-def rows(name: str) -> list[dict[str, object]]:
+def rows(name: str) -> list[dict[str, str]]:
     with (MEASURED / name).open(newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
 
@@ -67,12 +67,22 @@ def speed(path: Path) -> None:
     plot(rows("speed.csv"), path)
 
 
+def one_and_two(path: Path) -> None:
+    accuracies: dict[str, dict[str, float]] = {}
+    for row in rows("one_and_two.csv"):
+        accuracies.setdefault(row["data"], {})[row["dimension"]] = float(row["accuracy"])
+    (ax,) = plots.panels(width=6.5, height=2.6)
+    plots.plot_dimensions(accuracies, ax=ax)
+    plots.save_figure(ax, path, dpi=DPI)
+
+
 def main(folder: Path = HERE) -> None:
     folder.mkdir(exist_ok=True)
     spectrum(folder / "spectrum.png")
     resolutions(folder / "resolutions.png")
     dimensions(folder / "dimensions.png")
     speed(folder / "speed.png")
+    one_and_two(folder / "one_and_two.png")
 
 
 if __name__ == "__main__":

@@ -113,7 +113,7 @@ def cwd(tmp_path, monkeypatch) -> Path:
     ("argv", "words"),
     [
         (["train", "task=smnist", "data.root=nowhere"], "task=smnist"),
-        (["train", "task=listops"], "no reader"),
+        (["train", "task=listops", "data.root=nowhere"], "data.fetch=true"),
         (["train", "resume=run"], "there is no run; did you mean 'runs'?"),
         (["train", "resume=runs"], "no command.txt"),
         (["train", "recipe_file=best.yml"], "there is no best.yml; did you mean 'best.yaml'?"),

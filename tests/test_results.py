@@ -43,7 +43,7 @@ def number(cell: str) -> float | None:
 
 
 TABLES = list(tables(PAGE.read_text(encoding="utf-8")))
-PAPER = [table for table in TABLES if "ours" not in table[0]]
+PAPER = [table for table in TABLES if "" in table[0]]
 OURS = [row for table in TABLES if "ours" in table[0] for row in table]
 
 

@@ -120,5 +120,7 @@ def plot_dimensions(
     ax.set_yticks(range(len(accuracies)), list(accuracies))
     ax.set_ylim(len(accuracies) - 0.4, -0.6)
     ax.margins(x=0.35)
+    low, high = ax.get_xlim()
+    ax.set_xlim(max(low, 0), min(high, 102))
     ax.set_xlabel("test accuracy (%)")
     return ax
