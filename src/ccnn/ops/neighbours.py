@@ -144,9 +144,9 @@ def _by_cells(positions: Tensor, alive: Tensor, query: Tensor, radius: Sequence[
 
     def number(first: Tensor, last: Tensor) -> Tensor:
         """Return one integer per cell (B, ?, D-1), (B, ?); those of a batch follow each other."""
-        result: Tensor = torch.arange(batch, device=low.device)[:, None]
-        for d in range(dim - 1):
-            result = result * cells[d] + first[..., d]
+        result = torch.arange(batch, device=low.device)[:, None]
+        for axis, n in zip(first.unbind(dim=-1), cells[:-1], strict=True):
+            result = result * n + axis
         return result * cells[-1] + last
 
     at = cell_of(torch.where(alive[..., None], positions, low))
