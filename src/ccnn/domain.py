@@ -176,14 +176,17 @@ class Points:
         return _points(self.positions, self.mask, weights)
 
 
-def as_grid(domain: Grid | None) -> Grid:
+Domain = Grid | Points
+
+
+def as_domain(domain: Domain | None) -> Domain:
     """Return the domain a signal was given, the training grid where it was given none."""
     if domain is None:
         return Grid()
-    if not isinstance(domain, Grid):
+    if not isinstance(domain, Grid | Points):
         raise TypeError(
-            f"the domain of a signal must be a ccnn.Grid, such as Grid(spacing=2.0), "
-            f"got {type(domain).__name__}"
+            f"the domain of a signal must be a ccnn.Grid, such as Grid(spacing=2.0), or "
+            f"ccnn.Points(positions), got {type(domain).__name__}"
         )
     return domain
 

@@ -63,7 +63,7 @@ class Neighbours:
         self.starts = torch.cat([self.ends.new_zeros(1), self.ends[:-1]])
         self.total = int(self.ends[-1]) if len(self.ends) else 0
 
-    def pairs(self, most: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    def pairs(self, most: int) -> Iterator["Pairs"]:
         """Yield all pairs as (output, input, offset), at most so many at a time.
 
         Offsets are p_input - p_output. Always the same pairs in the same order.
@@ -85,16 +85,28 @@ class Neighbours:
         rows: list[int] = torch.searchsorted(self.ends, wanted, right=True).tolist()
         return rows
 
-    def _between(self, begin: int, end: int, rows: slice) -> tuple[Tensor, Tensor, Tensor]:
+    def _between(self, begin: int, end: int, rows: slice) -> "Pairs":
         starts = self.starts[rows]
         counts = self.ends[rows].clamp(max=end) - starts.clamp(min=begin)
         row = torch.arange(len(starts), device=counts.device).repeat_interleave(counts)
-        number = torch.arange(begin, end, device=counts.device)
-        source = self.order[(self.low[rows] - starts)[row] + number]
-        target = (row + rows.start) // self.rows
-        offset = self.inputs[source] - self.outputs[target]
-        near = (offset.abs() <= self.radius).all(dim=-1)
-        return target[near], source[near], offset[near]
+        place = (self.low[rows] - starts).index_select(0, row)
+        place += torch.arange(begin, end, device=counts.device)
+        source = self.order.index_select(0, place)
+        target = (row + rows.start) // self.rows if self.rows > 1 else row + rows.start
+        offset = self.inputs.index_select(0, source) - self.outputs.index_select(0, target)
+        return only((offset.abs() <= self.radius).all(dim=-1), (target, source, offset))
+
+
+Pairs = tuple[Tensor, Tensor, Tensor]
+
+
+def only(wanted: Tensor, pairs: Pairs) -> Pairs:
+    """Return the wanted ones of some pairs; often these are all, which is cheap to see."""
+    if bool(wanted.all()):
+        return pairs
+    target, source, offset = pairs
+    kept = wanted.nonzero().squeeze(1)
+    return target[kept], source[kept], offset.index_select(0, kept)
 
 
 Ranges = tuple[Tensor, Tensor, Tensor]
@@ -111,6 +123,7 @@ def _by_sorting(
     result : (B·N,), (B·M,), (B·M,)
     """
     batch, count = positions.shape
+    query = query.contiguous()
     times, order = torch.where(alive, positions, torch.inf).sort(dim=1)
     slack = _SLACK * radius + 1e-12 * query.abs()
     low = torch.searchsorted(times, query - radius - slack)
@@ -144,10 +157,11 @@ def _by_cells(positions: Tensor, alive: Tensor, query: Tensor, radius: Sequence[
 
     def number(first: Tensor, last: Tensor) -> Tensor:
         """Return one integer per cell (B, ?, D-1), (B, ?); those of a batch follow each other."""
-        result = torch.arange(batch, device=low.device)[:, None]
+        lead = torch.arange(batch, device=low.device)[:, None]
         for axis, n in zip(first.unbind(dim=-1), cells[:-1], strict=True):
-            result = result * n + axis
-        return result * cells[-1] + last
+            lead = lead * n + axis
+        result: Tensor = lead * cells[-1] + last
+        return result
 
     at = cell_of(torch.where(alive[..., None], positions, low))
     keys = number(at[..., :-1], at[..., -1])

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ccnn.ops.conv import differentiable_gradients, has_own_gradient
-from ccnn.ops.neighbours import Neighbours
+from ccnn.ops.neighbours import Neighbours, Pairs, only
 from ccnn.ops.table import Table, tabulate
 
 PointMethod = Literal["auto", "exact", "table"]
@@ -58,7 +58,8 @@ def convolve_points(
     positions
         Where they lie.
     kernel
-        K: ``kernel(offsets, *parameters)``, smooth; the cuts are said by ``radius`` and ``inside``.
+        K: ``kernel(offsets, *parameters)``, in the precision of its parameters. Smooth: its cuts
+        are said by ``radius`` and ``inside``.
     parameters
         The tensors that K depends on, which get gradients.
     radius
@@ -137,14 +138,16 @@ def _entries(
         return None
     most = _LARGEST if method == "table" else min(_LARGEST, near.total // _PAIRS_PER_ENTRY)
     device = near.inputs.device
-    entries = tabulate(kernel, parameters, table, tolerance=tolerance, most=most, device=device)
+    # In float64, since at high frequencies float32 is off by more than a table may be.
+    wide = [p.double() if p.is_floating_point() else p for p in parameters]
+    entries = tabulate(kernel, wide, table, tolerance=tolerance, most=most, device=device)
     if entries is None and method == "table":
         raise ValueError(
             f"the kernel varies too fast for a table: {most} entries between {table.low:g} and "
             f'{table.high:g} are not within {tolerance:g} of it; use method="exact", or a larger '
             "tolerance"
         )
-    return entries
+    return None if entries is None else entries.to(dtype)
 
 
 class _Sum(NamedTuple):
@@ -156,15 +159,11 @@ class _Sum(NamedTuple):
     out_channels: int | None
     table: Table | None
 
-    def pieces(self, channels: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    def pieces(self, channels: int) -> Iterator[Pairs]:
         """Yield (output, input, offset) of the pairs that the kernel does not cut."""
         width = channels * (self.out_channels or 1)
-        for target, source, offset in self.near.pairs(max(256, _PIECE // max(width, 32))):
-            if self.inside is None:
-                yield target, source, offset
-            else:
-                kept = self.inside(offset)
-                yield target[kept], source[kept], offset[kept]
+        for pairs in self.near.pairs(max(256, _PIECE // max(width, 32))):
+            yield pairs if self.inside is None else only(self.inside(pairs[2]), pairs)
 
     def forward(self, values: Tensor, parameters: Sequence[Tensor]) -> Tensor:
         """(B·N, C_in) -> (B·M, C_out)."""
