@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ccnn import Grid, Points, cached
-from ccnn.nn import CKConv, FlexConv, GaussianMask, SeparableFlexConv
+from ccnn.nn import KERNELS, CKConv, FlexConv, GaussianMask, SeparableFlexConv
 from ccnn.nn.pool import latest_points, mean_over_points, mean_over_positions
 
 LAYERS = [SeparableFlexConv, FlexConv, CKConv]
@@ -74,6 +74,17 @@ def test_a_table_of_a_band_limited_kernel_is_a_grid_to_1e_4(cls, causal):
     ]
     for found, wanted in zip(*grads, strict=True):
         assert (found - wanted).norm() <= 1e-4 * wanted.norm() + 1e-6
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_every_kernel_network_can_be_tabulated(name):
+    """A kernel network's buffers, too, are taken to the table's float64."""
+    settings = {} if name == "MLP" else {"omega_0": "auto"}
+    kernel = KERNELS[name](1, 2, **settings)
+    layer = SeparableFlexConv(2, 3, size=(65,), kernel=kernel)
+    x, positions = torch.randn(2, 2, 900), lattice((900,))
+    y = layer(x, Points(positions))
+    torch.testing.assert_close(y, layer(x), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize(("size", "causal"), [((24,), False), ((7, 9), False)])

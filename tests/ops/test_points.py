@@ -219,24 +219,25 @@ def test_a_table_is_within_its_tolerance_forwards_and_backwards(causal, out_chan
         )
         results[method] = [y.detach(), *torch.autograd.grad(y.square().sum(), inputs)]
     for exact, table in zip(results["exact"], results["table"], strict=True):
-        assert (table - exact).norm() <= 1e-4 * exact.norm()
+        assert (table - exact).norm() <= 1e-5 * exact.norm()
 
 
 def test_the_tolerance_decides_the_number_of_entries_and_bounds_the_error():
-    """Straight lines: a hundredth of the error takes ten times the entries."""
+    """Cubics: a hundredth of the error takes 3.2 times the entries, in powers of two."""
     parameters = [p.detach() for p in parameters_of(1, 5)]
     table = Table(-6.0, 6.0)
     places = torch.linspace(-6, 6, 99_991, dtype=torch.float64)[:, None]
     exact, counts = wave(places, *parameters), []
-    for tolerance in (1e-3, 1e-5, 1e-7):
+    for tolerance in (1e-6, 1e-8, 1e-10):
         entries = tabulate(
             wave, parameters, table, tolerance=tolerance, most=10**6, device=places.device
         )
         error = (table.at(places, entries) - exact).abs().amax(dim=0)
-        assert (error <= tolerance * exact.abs().amax(dim=0)).all()
-        counts.append(len(entries))
-    assert 4 < counts[1] / counts[0] < 32
-    assert 4 < counts[2] / counts[1] < 32
+        # In the first and the last interval the error is not largest in the middle, but 7 % more.
+        assert (error <= 1.1 * tolerance * exact.abs().amax(dim=0)).all()
+        counts.append(len(entries) - 1)
+    assert counts[1] / counts[0] in (2, 4)
+    assert counts[2] / counts[1] in (2, 4)
 
 
 def test_a_kernel_too_fast_for_a_table_is_evaluated_exactly_or_refused_by_name():

@@ -45,7 +45,7 @@ def convolve_points(
     out_channels: int | None = None,
     causal: bool = False,
     method: PointMethod = "auto",
-    tolerance: float = 1e-4,
+    tolerance: float = 1e-5,
 ) -> Tensor:
     """Convolve scattered samples with a kernel that is a function of the offset.
 
