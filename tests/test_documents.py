@@ -45,7 +45,13 @@ def test_python_blocks_run_from_top_to_bottom(path, tmp_path, monkeypatch):
 
 
 def test_the_readme_and_the_guides_do_have_python_blocks():
-    for name in ("README.md", "docs/quickstart.md", "docs/layers.md", "docs/resolution.md"):
+    for name in (
+        "README.md",
+        "docs/quickstart.md",
+        "docs/layers.md",
+        "docs/resolution.md",
+        "docs/points.md",
+    ):
         assert blocks(REPO / name).strip(), name
 
 

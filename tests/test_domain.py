@@ -1,4 +1,4 @@
-"""`Grid`: what it refuses, and what it says about where samples lie."""
+"""`Grid` and `Points`: what they refuse, and what they say about where samples lie."""
 
 import copy
 import dataclasses
@@ -11,7 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccnn import Grid
+from ccnn import Grid, Points
 
 SEQUENCE = torch.zeros(3, 2, 7)
 IMAGE = torch.zeros(3, 2, 5, 7)
@@ -341,3 +341,107 @@ def test_grids_can_be_compared_and_hashed():
     assert grid == grid
     assert grid != Grid(mask=HOLES)
     assert len({grid, Grid(mask=HOLES)}) == 2
+
+
+# Points
+
+TIMES = torch.tensor([[0.0, 2.0, 1.0], [5.0, 5.0, 9.0]])
+THREE = torch.tensor([[True, True, False], [True, True, True]])
+
+
+def test_times_may_come_without_a_last_axis_and_as_integers():
+    for positions in (TIMES, TIMES[..., None], TIMES.double(), TIMES.long()):
+        points = Points(positions)
+        assert points.dim == 1
+        assert torch.equal(points.positions, TIMES.double()[..., None])
+
+
+@pytest.mark.parametrize(
+    "positions", [None, [[0.0, 1.0]], np.zeros((1, 2)), TIMES.bool(), TIMES.to(torch.complex128)]
+)
+def test_positions_must_be_real_tensors(positions):
+    refused(TypeError, ["positions", "tensor of real numbers"], lambda: Points(positions))
+
+
+@pytest.mark.parametrize("shape", [(3,), (1, 2, 3, 4), (2, 0), (2, 0, 3), (2, 3, 0)])
+def test_positions_must_have_their_shape(shape):
+    words = ["positions", "(B, N, D)", "(B, N)", str(shape)]
+    refused(ValueError, words, lambda: Points(torch.zeros(shape)))
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_positions_must_be_finite_where_a_sample_exists(bad):
+    positions = TIMES.clone()
+    positions[0, 2] = bad
+    refused(ValueError, ["positions", "NaN", "mask"], lambda: Points(positions))
+    assert Points(positions, mask=THREE).positions.isfinite().all()
+
+
+def test_positions_with_a_gradient_are_refused_because_they_would_get_none():
+    words = ["positions", "no gradient", "detach"]
+    refused(ValueError, words, lambda: Points(TIMES.clone().requires_grad_()))
+
+
+@pytest.mark.parametrize("shape", [(2, 2), (3, 3), (2, 2, 3)])
+def test_a_mask_of_points_must_fit_the_positions(shape):
+    words = ["mask", str(shape), "(2, 3)"]
+    refused(ValueError, words, lambda: Points(TIMES, torch.ones(shape, dtype=torch.bool)))
+
+
+def test_a_mask_of_points_must_be_bool_and_leave_a_sample():
+    refused(TypeError, ["mask", "bool"], lambda: Points(TIMES, THREE.float()))
+    empty = THREE.clone()
+    empty[1] = False
+    refused(ValueError, ["mask", "no sample", "[1]"], lambda: Points(TIMES, empty))
+
+
+def test_a_mask_of_points_may_have_the_shape_of_a_mask_of_a_grid():
+    for mask in (THREE, THREE[:, None]):
+        assert torch.equal(Points(TIMES, mask).mask, THREE[:, None])
+
+
+@pytest.mark.parametrize("weights", [torch.ones(2, 2), torch.ones(2, 1, 3), torch.ones(2, 3).int()])
+def test_weights_must_be_one_real_number_per_point(weights):
+    refused(ValueError, ["weights", "(2, 3)"], lambda: Points(TIMES, weights=weights))
+
+
+def test_weights_must_be_finite_and_have_a_sum():
+    for value, word in ((math.nan, "NaN"), (math.inf, "infinity"), (0.0, "sum to zero")):
+        weights = torch.full((2, 3), value)
+        refused(ValueError, ["weights", word], lambda w=weights: Points(TIMES, weights=w))
+    refused(ValueError, ["weights", "density", "volume"], lambda: Points(TIMES, weights="volume"))
+
+
+def test_weights_of_masked_points_are_nothing_and_the_others_keep_their_gradient():
+    weights = torch.full((2, 3), 2.0)
+    weights[0, 2] = math.nan
+    points = Points(TIMES, THREE, weights.requires_grad_())
+    assert points.weights[0].tolist() == [2, 2, 0]
+    points.weights.sum().backward()
+    assert weights.grad.tolist() == [[1, 1, 0], [1, 1, 1]]
+
+
+@pytest.mark.parametrize("shape", [(2, 4, 2), (1, 4, 3), (2, 3), (2, 4, 3, 1)])
+def test_points_must_fit_the_signal(shape):
+    words = ["x has shape", str(shape), "(2, C, 3)"]
+    refused(ValueError, words, lambda: Points(TIMES).on(torch.zeros(shape)))
+
+
+def test_points_say_when_they_are_on_another_device():
+    words = ["positions", "cpu", "meta", "points.to(meta)"]
+    refused(ValueError, words, lambda: Points(TIMES).on(torch.zeros(2, 1, 3, device="meta")))
+
+
+def test_points_move_with_to_and_are_not_checked_again():
+    moved = Points(TIMES, THREE, torch.ones(2, 3)).to("meta")
+    moved.on(torch.zeros(2, 1, 3, device="meta"))
+    assert moved.mask.device == moved.weights.device == torch.device("meta")
+    assert Points(TIMES, weights="density").to("meta").weights == "density"
+
+
+def test_points_can_be_copied_and_pickled():
+    points = Points(TIMES, THREE, torch.ones(2, 3))
+    for copied in (copy.copy(points), copy.deepcopy(points), pickle.loads(pickle.dumps(points))):
+        assert torch.equal(copied.positions, points.positions)
+        assert torch.equal(copied.mask, points.mask)
+        assert torch.equal(copied.weights, points.weights)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import ccnn
-from ccnn import Grid, create_model, list_models
+from ccnn import Grid, Points, create_model, list_models
 from ccnn.models import ANCESTORS, CKCNN, CLASSES, FlexNet, FlexTCN
 from ccnn.nn import LayerNorm
 
@@ -287,3 +287,9 @@ def test_layer_norm_counts_only_samples_that_exist():
     y = norm(spoilt, mask)
     torch.testing.assert_close(y[:1, :, [1, 4, 5]], norm(x[:1, :, [1, 4, 5]]))
     torch.testing.assert_close(y[1:], norm(x[1:]))
+
+
+def test_scattered_points_are_refused():
+    model = create_model("ckcnn", in_channels=1, out_channels=2, size=(16,))
+    with pytest.raises(TypeError, match="CKCNN reads signals on a Grid"):
+        model(torch.randn(1, 1, 4), Points(torch.arange(4.0)[None]))

@@ -7,17 +7,20 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ccnn.domain import Grid, as_grid
+from ccnn.domain import Domain, Points, as_domain
 from ccnn.models.arguments import Head, check_arguments
 from ccnn.models.names import pick
 from ccnn.models.symbols import embed
 from ccnn.nn.block import ResidualBlock
 from ccnn.nn.conv import (
+    Reach,
     SeparableFlexConv,
     check_signal,
     check_size,
     gabor_spread,
+    read_radii,
     read_reaches,
+    signal_axes,
 )
 from ccnn.nn.dropout import Dropout, DropoutKind
 from ccnn.nn.init import Init, scale_branches_
@@ -26,7 +29,9 @@ from ccnn.nn.kernels.base import Omega, per_axis
 from ccnn.nn.masks import GaussianMask, default_sigma
 from ccnn.nn.norm import BatchNorm
 from ccnn.nn.pointwise import Pointwise
-from ccnn.nn.pool import last_position, mean_over_positions
+from ccnn.nn.pool import last_position, latest_points, mean_over_points, mean_over_positions
+from ccnn.nn.scattered import as_query, lay
+from ccnn.ops.affine import Affine
 from ccnn.ops.grids import KernelSize, resolve_kernel_size
 
 
@@ -70,11 +75,11 @@ class CCNN(nn.Module):
         How kernel networks are initialised: ``"energy"``, ``"authors"`` or ``"none"``.
     checkpoint
         Keep only the input of each block for the gradient and compute the rest again: less
-        memory for more time, for very long signals.
+        memory for more time, for very long signals. On grids; at points it changes nothing.
 
     Shapes
     ------
-    x : (B, C_in, *S), or (B, *S) integers with an embedding
+    x : (B, C_in, *S), or (B, *S) integers with an embedding; S is N at `ccnn.Points`
     result : (B, C_out), or (B, C_out, *S) with ``head="none"``
     """
 
@@ -153,31 +158,82 @@ class CCNN(nn.Module):
         if init == "energy":
             scale_branches_([block.linear for block in self._residual_blocks()])
 
-    def forward(self, x: Tensor, domain: Grid | None = None) -> Tensor:
-        """(B, C_in, *S) -> (B, C_out), or (B, C_out, *S) with ``head="none"``."""
-        grid = as_grid(domain)
+    def forward(
+        self, x: Tensor, domain: Domain | None = None, *, query: Tensor | None = None
+    ) -> Tensor:
+        """(B, C_in, *S) -> (B, C_out), or (B, C_out, *S) with ``head="none"``.
+
+        With ``query``, positions (B, M, D) or (B, M), and `ccnn.Points`, the output is at those
+        positions instead: (B, C_out, M).
+        """
+        domain = as_domain(domain)
         if self.embedding is not None:
-            x = embed(x, self.embedding, grid, len(self.size))
-        check_signal(x, self.in_channels, len(self.size), self.output.weight)
-        grid = grid.on(x)
+            x = embed(x, self.embedding, domain, signal_axes(domain, len(self.size)))
+        dim = len(self.size)
+        check_signal(x, self.in_channels, signal_axes(domain, dim), self.output.weight)
+        domain = lay(domain, x, dim, causal=self.stem.causal)
+        if query is not None:
+            query = self._checked_query(query, domain)
         if self.stem.cache is not None:  # inside ccnn.cached
             with torch.no_grad():
-                return self._run(x, grid, [None] * (1 + len(self.blocks)))
+                return self._run(x, domain, query, [None] * (1 + len(self.blocks)))
         # The windows of all layers in one host read, before any of the work.
-        return self._run(x, grid, read_reaches(self.convolutions(), grid.spacings(len(self.size))))
+        layers = self.convolutions()
+        if isinstance(domain, Points):
+            return self._run(x, domain, query, read_radii(layers))
+        return self._run(x, domain, None, read_reaches(layers, domain.spacings(dim)))
 
-    def _run(self, x: Tensor, grid: Grid, reaches: Sequence[Sequence[int] | None]) -> Tensor:
-        if grid.mask is not None:
-            x = torch.where(grid.mask, x, 0.0)
+    def _checked_query(self, query: Tensor, domain: Domain) -> Tensor:
+        if self.head != "none":
+            raise ValueError(
+                f'query asks for outputs at positions, but head="{self.head}" gives one vector per '
+                'signal; build the network with head="none"'
+            )
+        return as_query(query, domain)
+
+    def _run(
+        self,
+        x: Tensor,
+        domain: Domain,
+        query: Tensor | None,
+        reaches: Sequence[Reach | None],
+    ) -> Tensor:
+        if domain.mask is not None:
+            x = torch.where(domain.mask, x, 0.0)
         x = self.dropout_in(x)
+        if isinstance(domain, Points):
+            return self._run_at_points(x, domain, query, reaches)
         if self.training:
-            x = self.stem_norm(self.stem(x, grid, reach=reaches[0]), grid.mask)
+            x = self.stem_norm(self.stem(x, domain, reach=reaches[0]), domain.mask)
         else:
-            x = self.stem(x, grid, reach=reaches[0], then=self.stem_norm.affine(x))
+            x = self.stem(x, domain, reach=reaches[0], then=self.stem_norm.affine(x))
         x = F.gelu(x)
         for block, reach in zip(self.blocks, reaches[1:], strict=True):
-            x = block(x, grid, reach=reach, lean=self.checkpoint)
-        return self._head(x, grid.mask)
+            x = block(x, domain, reach=reach, lean=self.checkpoint)
+        return self._head(x, domain.mask)
+
+    def _run_at_points(
+        self, x: Tensor, points: Points, query: Tensor | None, reaches: Sequence[Reach | None]
+    ) -> Tensor:
+        """Follow the network at the samples and, behind them, at the places asked for."""
+        count = points.positions.shape[1]
+        places = None if query is None else torch.cat([points.positions, query], dim=1)
+        x = self.stem(x, points, query=places, reach=reaches[0])
+        x = F.gelu(_normalised(self.stem_norm, x, points))
+        for block, reach in zip(self.blocks, reaches[1:], strict=True):
+            x = block(x, points, query=places, reach=reach)
+        if self.head == "none":
+            y: Tensor = self.output(_normalised(self.norm, x, points))
+            if query is not None:
+                return y[..., count:]
+            return y if points.mask is None else torch.where(points.mask, y, 0.0)
+        scale, shift = self.norm.affine(x, points.mask)
+        assert isinstance(points.weights, Tensor)
+        if self.head == "pool":
+            pooled = mean_over_points(x, points.weights)
+        else:
+            pooled = latest_points(x, points.positions[..., 0], points.mask)
+        return F.linear(pooled * scale + shift, self.output.weight, self.output.bias)
 
     def convolutions(self) -> list[SeparableFlexConv]:
         """Return the stem's convolution and those of the blocks, in order."""
@@ -194,6 +250,12 @@ class CCNN(nn.Module):
         scale, shift = self.norm.affine(x, mask)
         pooled = (mean_over_positions if self.head == "pool" else last_position)(x, mask)
         return F.linear(pooled * scale + shift, self.output.weight, self.output.bias)
+
+
+def _normalised(norm: BatchNorm, x: Tensor, points: Points) -> Tensor:
+    """Normalise x (B, C, M), of which the first N are the samples, by the samples' statistics."""
+    samples = x[..., : points.positions.shape[1]]
+    return Affine(*norm.affine(samples, points.mask))(x).to(x.dtype)
 
 
 def _kernel_network(

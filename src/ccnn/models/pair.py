@@ -6,9 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ccnn.domain import Grid
+from ccnn.domain import Domain, Grid, as_domain
 from ccnn.models.ccnn import CCNN
-from ccnn.nn.conv import SeparableFlexConv
+from ccnn.nn.conv import SeparableFlexConv, signal_axes
 
 
 class PairCCNN(nn.Module):
@@ -45,9 +45,10 @@ class PairCCNN(nn.Module):
         self.out_channels = out_channels
         self.output = nn.Linear(4 * self.encoder.out_channels, out_channels)
 
-    def forward(self, x: Tensor, domain: Grid | None = None) -> Tensor:
+    def forward(self, x: Tensor, domain: Domain | None = None) -> Tensor:
         """(B, 2, …) -> (B, C_out); a mask in the domain is that of x.flatten(0, 1)."""
-        axes = len(self.size) + (2 if self.encoder.embedding is not None else 3)
+        axes = signal_axes(as_domain(domain), len(self.size))
+        axes += 2 if self.encoder.embedding is not None else 3
         if x.ndim != axes or x.shape[1] != 2:
             kind = "(B, 2, *S)" if self.encoder.embedding is not None else "(B, 2, C, *S)"
             raise ValueError(f"x must have shape {kind}, got {tuple(x.shape)}")
@@ -62,9 +63,11 @@ class PairCCNN(nn.Module):
         return self.encoder.convolutions()
 
 
-def _flat(domain: Grid | None, pairs: int) -> Grid | None:
+def _flat(domain: Domain | None, pairs: int) -> Domain | None:
     """Return the domain of both signals of every pair, where lengths may be given by pair."""
-    lengths = None if domain is None else domain.lengths
-    if domain is None or not isinstance(lengths, Tensor) or lengths.shape != (pairs, 2):
+    if not isinstance(domain, Grid):
+        return domain
+    lengths = domain.lengths
+    if not isinstance(lengths, Tensor) or lengths.shape != (pairs, 2):
         return domain
     return Grid(spacing=domain.spacing, lengths=lengths.flatten())

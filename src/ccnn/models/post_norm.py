@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ccnn.domain import Grid, as_grid
+from ccnn.domain import Domain, Grid, as_domain
 from ccnn.models.arguments import check_arguments
 from ccnn.models.symbols import embed
 from ccnn.nn.conv import AbstractContinuousConv, check_signal, check_size, read_reaches
@@ -81,9 +81,11 @@ class AbstractPostNormNet(nn.Module):
         self.output = Pointwise(before, self.out_channels)
         nn.init.normal_(self.output.weight, std=0.01)
 
-    def forward(self, x: Tensor, domain: Grid | None = None) -> Tensor:
+    def forward(self, x: Tensor, domain: Domain | None = None) -> Tensor:
         """(B, C_in, *S) -> (B, C_out), or (B, C_out, *S) with ``head="none"``."""
-        grid, layers = as_grid(domain), self.convolutions()
+        grid, layers = as_domain(domain), self.convolutions()
+        if not isinstance(grid, Grid):
+            raise TypeError(f"{type(self).__name__} reads signals on a Grid; CCNN reads Points too")
         if self.embedding is not None:
             x = embed(x, self.embedding, grid, len(self.size))
         check_signal(x, self.in_channels, len(self.size), self.output.weight)

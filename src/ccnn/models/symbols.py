@@ -3,15 +3,15 @@
 import torch
 from torch import Tensor, nn
 
-from ccnn.domain import Grid
+from ccnn.domain import Domain
 
 
-def embed(x: Tensor, embedding: nn.Embedding, grid: Grid, dim: int) -> Tensor:
+def embed(x: Tensor, embedding: nn.Embedding, domain: Domain, axes: int) -> Tensor:
     """Return the vectors of symbols; what padding holds is no symbol and may be anything.
 
     Shapes
     ------
-    x : (B, *S), with D axes S, integers
+    x : (B, *S), with so many axes S, integers
     result : (B, C, *S)
     """
     if x.is_floating_point() or x.is_complex() or x.dtype == torch.bool:
@@ -20,11 +20,11 @@ def embed(x: Tensor, embedding: nn.Embedding, grid: Grid, dim: int) -> Tensor:
             "smaller integers"
         )
     x = x if x.dtype in (torch.int32, torch.int64) else x.int()  # bytes save memory until here
-    if x.ndim != dim + 1:
+    if x.ndim != axes + 1:
         raise ValueError(
-            f"x must have shape (B, *S) with {dim} axis/axes S of symbols, got {tuple(x.shape)}"
+            f"x must have shape (B, *S) with {axes} axis/axes S of symbols, got {tuple(x.shape)}"
         )
-    mask = grid.on(x.unsqueeze(1)).mask
+    mask = domain.on(x.unsqueeze(1)).mask
     if mask is not None:
         x = torch.where(mask.squeeze(1), x, 0)
     if x.device.type == "cpu" and not torch.compiler.is_compiling():

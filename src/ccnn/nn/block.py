@@ -7,9 +7,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from ccnn.domain import Grid
+from ccnn.domain import Domain, Grid, Points
 from ccnn.nn.cache import Cache, refuse_training
-from ccnn.nn.conv import SeparableFlexConv
+from ccnn.nn.conv import Reach, SeparableFlexConv
 from ccnn.nn.dropout import Dropout
 from ccnn.nn.norm import BatchNorm
 from ccnn.nn.pointwise import Pointwise
@@ -48,19 +48,23 @@ class ResidualBlock(nn.Module):
     def forward(
         self,
         x: Tensor,
-        grid: Grid | None = None,
+        domain: Domain | None = None,
         *,
-        reach: Sequence[int] | None = None,
+        query: Tensor | None = None,
+        reach: Reach | None = None,
         lean: bool = False,
     ) -> Tensor:
         """(B, C, *S) -> (B, C, *S).
 
-        ``grid`` already laid under x; ``lean`` keeps only x for the gradient.
+        ``domain`` already laid under x; ``lean`` keeps only x for the gradient, on grids. With
+        ``query``, (B, M, D), x holds the values at M places of which the samples are the first.
         """
-        grid = Grid() if grid is None else grid
+        grid = Grid() if domain is None else domain
         cache = self.cache
         if cache is not None:
             refuse_training(self.training)
+        if isinstance(grid, Points):
+            return self._at_points(x, grid, query, reach)
         if torch.is_autocast_enabled(x.device.type) or (cache is not None and not is_fast(x)):
             h = F.gelu(self.conv(self.norm(x, grid.mask), grid, reach=reach))
             return x + F.gelu(self.linear(self.dropout(h)))
@@ -79,7 +83,17 @@ class ResidualBlock(nn.Module):
             lean=lean,
         )
 
-    def _kernel(self, spacings: Sequence[float], reach: Sequence[int] | None, lean: bool) -> Tensor:
+    def _at_points(
+        self, x: Tensor, points: Points, query: Tensor | None, reach: Reach | None
+    ) -> Tensor:
+        # The network is a function of position: it can be followed at any place, but only samples
+        # are seen, by the convolution and by the statistics.
+        samples = x[..., : points.positions.shape[1]]
+        n = Affine(*self.norm.affine(samples, points.mask))(samples).to(x.dtype)
+        h = F.gelu(self.conv(n, points, query=query, reach=reach))
+        return x + F.gelu(self.linear(self.dropout(h)))
+
+    def _kernel(self, spacings: Sequence[float], reach: Reach | None, lean: bool) -> Tensor:
         if not lean:
             return self.conv.sampled_kernel(spacings, reach=reach)
         # The network's activations at every tap are many times the kernel.

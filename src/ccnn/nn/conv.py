@@ -8,16 +8,20 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from ccnn.domain import Grid, as_grid
+from ccnn.domain import Domain, Grid, Points, as_domain
 from ccnn.nn.cache import Cache, refuse_training
 from ccnn.nn.init import INITS, Init, limit_band_, match_energy_, reweight_like_authors_
 from ccnn.nn.kernels import AbstractKernelNet, MAGNet
 from ccnn.nn.masks import GaussianMask, default_sigma
 from ccnn.nn.pointwise import Pointwise
+from ccnn.nn.scattered import OffsetKernel, as_query, convolve_scattered, lay
 from ccnn.ops import grids
 from ccnn.ops.affine import Affine
 from ccnn.ops.branch import mix
 from ccnn.ops.conv import Engine, check_dtype, convolve, prepare
+
+# How far a kernel reaches per axis, in samples: current ones on a grid, training ones at points.
+Reach = Sequence[float]
 
 # The reference implementation's value.
 _SPREAD_IN_SIGMA = 1.667
@@ -52,8 +56,8 @@ class AbstractContinuousConv(nn.Module, abc.ABC):
 
     Shapes
     ------
-    x : (B, C_in, *S)
-    result : (B, C_out, *S)
+    x : (B, C_in, *S), or (B, C_in, N) at `ccnn.Points`
+    result : (B, C_out, *S), or (B, C_out, N)
     """
 
     depthwise: ClassVar[bool]
@@ -145,7 +149,7 @@ class AbstractContinuousConv(nn.Module, abc.ABC):
         return read_reaches([self], spacing)[0]
 
     def sampled_kernel(
-        self, spacing: float | Sequence[float] = 1.0, *, reach: Sequence[int] | None = None
+        self, spacing: float | Sequence[float] = 1.0, *, reach: Reach | None = None
     ) -> Tensor:
         """Return the kernel this layer uses now, on a grid of the given spacing.
 
@@ -162,7 +166,7 @@ class AbstractContinuousConv(nn.Module, abc.ABC):
         # In half precision a kernel network's phases would be noise.
         with torch.autocast(self.bias.device.type, enabled=False):
             relative = [
-                grids.relative_axis(n, k, s, causal=self.causal)
+                grids.relative_axis(int(n), k, s, causal=self.causal)
                 for n, k, s in zip(reach, self.kernel_size, spacings, strict=True)
             ]
             zero = grids.lag_zero(causal=self.causal)
@@ -189,8 +193,19 @@ class AbstractContinuousConv(nn.Module, abc.ABC):
         return engine
 
     def _convolve(
-        self, x: Tensor, spacings: Sequence[float], reach: Sequence[int] | None
+        self, x: Tensor, domain: Domain, reach: Reach | None, query: Tensor | None
     ) -> Tensor:
+        if isinstance(domain, Points):
+            return convolve_scattered(
+                x,
+                domain,
+                query,
+                OffsetKernel(self.kernel, self.mask, self.kernel_size, causal=self.causal),
+                radius=read_radii([self])[0] if reach is None else reach,
+                out_channels=None if self.depthwise else self.out_channels,
+                causal=self.causal,
+            )
+        spacings = domain.spacings(self.dim)
         if torch.is_autocast_enabled(x.device.type) or (cache := self.cache) is None:
             kernel = self.sampled_kernel(spacings, reach=reach)
             return convolve(x, kernel, causal=self.causal)
@@ -199,39 +214,44 @@ class AbstractContinuousConv(nn.Module, abc.ABC):
     def forward(
         self,
         x: Tensor,
-        domain: Grid | None = None,
+        domain: Domain | None = None,
         *,
-        reach: Sequence[int] | None = None,
+        query: Tensor | None = None,
+        reach: Reach | None = None,
         then: tuple[Tensor, Tensor] | None = None,
     ) -> Tensor:
-        """(B, C_in, *S) -> (B, C_out, *S).
+        """(B, C_in, *S) -> (B, C_out, *S), or (B, C_out, M) at the positions ``query`` (B, M, D).
 
-        ``reach`` is what `read_reaches` gave for this layer, where several were read at once;
-        ``then`` is a scale and a shift of the output channels, (C_out,) each.
+        ``reach`` is what `read_reaches`, or `read_radii` for points, gave for this layer, where
+        several were read at once; ``then`` is a scale and a shift of the output channels, (C_out,)
+        each.
         """
-        check_signal(x, self.in_channels, self.dim, self.bias)
-        grid = as_grid(domain).on(x)
+        domain = as_domain(domain)
+        check_signal(x, self.in_channels, signal_axes(domain, self.dim), self.bias)
+        domain = lay(domain, x, self.dim, causal=self.causal)
+        query = None if query is None else as_query(query, domain)
         if self.cache is None:
-            return self._run(x, grid, reach, then)
+            return self._run(x, domain, query, reach, then)
         refuse_training(self.training)
         with torch.no_grad():
-            return self._run(x, grid, reach, then)
+            return self._run(x, domain, query, reach, then)
 
     def _run(
         self,
         x: Tensor,
-        grid: Grid,
-        reach: Sequence[int] | None,
+        domain: Domain,
+        query: Tensor | None,
+        reach: Reach | None,
         then: tuple[Tensor, Tensor] | None,
     ) -> Tensor:
-        if grid.mask is not None:
-            x = torch.where(grid.mask, x, 0.0)
-        y = self._convolve(x, grid.spacings(self.dim), reach)
+        if domain.mask is not None:
+            x = torch.where(domain.mask, x, 0.0)
+        y = self._convolve(x, domain, reach, query)
         if then is not None and self.mix is not None:
             scale, shift = then
             bias = self.mix.bias + self.mix.weight @ self.bias
             return mix(y, self.mix.weight * scale[:, None], bias * scale + shift)
-        y = y + self.bias.view(-1, *(1,) * self.dim)
+        y = y + self.bias.view(-1, *(1,) * (y.ndim - 2))
         y = y if self.mix is None else self.mix(y)
         return y if then is None else Affine(*then)(y)
 
@@ -290,16 +310,40 @@ def read_reaches(
     layers: Sequence[AbstractContinuousConv], spacing: Sequence[float]
 ) -> list[tuple[int, ...]]:
     """Return `AbstractContinuousConv.reach` of several layers with a single host read."""
+    return [
+        tuple(
+            _reach(window, k, s, causal=layer.causal)
+            for window, k, s in zip(windows, layer.kernel_size, spacing, strict=True)
+        )
+        for layer, windows in zip(layers, _read_windows(layers), strict=True)
+    ]
+
+
+def read_radii(layers: Sequence[AbstractContinuousConv]) -> list[tuple[float, ...]]:
+    """Return how far each layer reaches on each axis, in training samples, with one host read."""
+    return [
+        tuple(
+            grids.with_slack(min(window, grids.furthest_offset(k, causal=layer.causal)))
+            for window, k in zip(windows, layer.kernel_size, strict=True)
+        )
+        for layer, windows in zip(layers, _read_windows(layers), strict=True)
+    ]
+
+
+def _read_windows(layers: Sequence[AbstractContinuousConv]) -> list[list[float]]:
+    """Return how far the window of each layer lets it reach, in training samples."""
     masks = [layer.mask for layer in layers if layer.mask is not None]
     extents = iter(torch.stack([m.extent() for m in masks]).tolist() if masks else [])
     result = []
     for layer in layers:
         window = [math.inf] * layer.dim if layer.mask is None else next(extents)
+        steps = [grids.step_in_coordinates(k) for k in layer.kernel_size]
+        # The direct neighbours are always kept. A NaN, which is below nothing, is no bound.
         result.append(
-            tuple(
-                _reach(extent, k, s, causal=layer.causal)
-                for extent, k, s in zip(window, layer.kernel_size, spacing, strict=True)
-            )
+            [
+                max(w / step, 1.0) if w < math.inf else math.inf
+                for w, step in zip(window, steps, strict=True)
+            ]
         )
     return result
 
@@ -310,14 +354,17 @@ def read_reaches(
 read_reaches._torchdynamo_disable = True  # type: ignore[attr-defined]
 
 
-def _reach(extent: float, kernel_size: int, spacing: float, *, causal: bool) -> int:
+def _reach(window: float, kernel_size: int, spacing: float, *, causal: bool) -> int:
     most = grids.furthest_offset(kernel_size, causal=causal)
     limit = grids.samples_within(most, spacing)
-    # The direct neighbours are always kept. `not <` is true for a NaN as well.
-    window = max(extent / grids.step_in_coordinates(kernel_size), 1.0)
     if not window < most:
         return limit
     return min(grids.bucket(grids.samples_within(window, spacing)), limit)
+
+
+def signal_axes(domain: Domain, dim: int) -> int:
+    """Return how many axes a signal has after its channels: D, or one of scattered points."""
+    return 1 if isinstance(domain, Points) else dim
 
 
 def check_size(size: Sequence[int]) -> tuple[int, ...]:

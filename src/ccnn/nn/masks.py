@@ -1,7 +1,7 @@
 """Windows on continuous kernels, whose width is the learned size of the kernel."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -95,14 +95,30 @@ class GaussianMask(nn.Module):
         if axes != self.dim:
             raise ValueError(f"expected coordinates with {self.dim} axes, got {axes}")
 
+    def smooth(self, coords: Tensor) -> Tensor:
+        """Return the window before it is cut: (*K, D) -> (*K, 1)."""
+        self._check(coords.shape[-1])
+        factors = [self._value(coords[..., d], d) for d in range(self.dim)]
+        return torch.stack(factors, dim=-1).prod(dim=-1, keepdim=True)
+
+    def cut(self, *, keep: Sequence[float]) -> Callable[[Tensor], Tensor]:
+        """Return a function that says where the window, as it is now, is not cut.
+
+        (*K, D) -> (*K,), bool; ``keep`` as in forward.
+        """
+        mean, radius = self.mean.detach().clone(), self.radius()
+        kept = radius.new_tensor(list(keep))
+        return lambda coords: _within(coords, mean, radius, kept).all(dim=-1)
+
     def _factor(self, coord: Tensor, d: int, keep: float) -> Tensor:
-        distance = coord - self.mean[d]
+        value = self._value(coord, d)
+        inside = _within(coord, self.mean[d], self.radius()[d], keep)
+        return torch.where(inside, value, torch.zeros_like(value))
+
+    def _value(self, coord: Tensor, d: int) -> Tensor:
         # hypot, because σ² would overflow or vanish long before σ does.
         width = torch.hypot(self.sigma[d], self.sigma.new_tensor(_EPSILON))
-        value = torch.exp(-0.5 * (distance / width).square())
-        with torch.no_grad():
-            inside = (distance.abs() <= self.radius()[d]) | (coord.abs() <= keep * _SLACK)
-        return torch.where(inside, value, torch.zeros_like(value))
+        return torch.exp(-0.5 * ((coord - self.mean[d]) / width).square())
 
     def radius(self) -> Tensor:
         """Return the distance from the mean at which the window falls to τ, (D,), no gradient."""
@@ -115,6 +131,11 @@ class GaussianMask(nn.Module):
     def extra_repr(self) -> str:
         """Return the settings shown by ``print``."""
         return f"dim={self.dim}, sigma={[round(s, 4) for s in self.sigma.tolist()]}"
+
+
+@torch.no_grad()
+def _within(coord: Tensor, mean: Tensor, radius: Tensor, keep: Tensor | float) -> Tensor:
+    return ((coord - mean).abs() <= radius) | (coord.abs() <= keep * _SLACK)
 
 
 def default_sigma(kernel_size: int) -> float:

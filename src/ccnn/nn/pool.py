@@ -15,6 +15,25 @@ def mean_over_positions(x: Tensor, mask: Tensor | None = None) -> Tensor:
     return (total / count).to(x.dtype)
 
 
+def mean_over_points(x: Tensor, weights: Tensor) -> Tensor:
+    """Return Σwx/Σw: (B, C, N), weights (B, N), zero where there is no sample -> (B, C)."""
+    wide = torch.promote_types(x.dtype, torch.float32)
+    weights = weights[:, None].to(wide)
+    # 0 · NaN would be NaN.
+    total = torch.where(weights == 0, 0.0, x * weights).sum(dim=-1)
+    return (total / weights.sum(dim=-1)).to(x.dtype)
+
+
+def latest_points(x: Tensor, times: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Return the values at the latest time, the mean where several samples share it.
+
+    (B, C, N), times (B, N), mask (B, 1, N) -> (B, C)
+    """
+    times = times[:, None]
+    times = times if mask is None else torch.where(mask, times, -torch.inf)
+    return mean_over_positions(x, times == times.amax(dim=-1, keepdim=True))
+
+
 def last_position(x: Tensor, mask: Tensor | None = None) -> Tensor:
     """Return the values at the last valid position of a sequence: (B, C, S) -> (B, C)."""
     if mask is None:

@@ -3,6 +3,16 @@
 from ccnn.ops.conv import convolve
 from ccnn.ops.grids import coordinate_grid
 from ccnn.ops.plan import plan
+from ccnn.ops.points import convolve_points
+from ccnn.ops.quadrature import density_weights, gap_weights
 from ccnn.ops.spectral import good_size
 
-__all__ = ["convolve", "coordinate_grid", "good_size", "plan"]
+__all__ = [
+    "convolve",
+    "convolve_points",
+    "coordinate_grid",
+    "density_weights",
+    "gap_weights",
+    "good_size",
+    "plan",
+]

@@ -71,6 +71,11 @@ def samples_within(distance: float, spacing: float) -> int:
     return math.floor(distance / spacing + _SLACK)
 
 
+def with_slack(distance: float) -> float:
+    """Return a bound that an offset which lies exactly at the distance does not pass."""
+    return distance + _SLACK
+
+
 def bucket(reach: int) -> int:
     """Round a number of samples up to one of four sizes per octave (exact up to 8).
 
