@@ -15,8 +15,9 @@ help:  ## show this list
 demo: $(DEV)  ## one network on sequences, images and volumes, and at another resolution
 	$(BIN)/ccnn demo
 
+# A process per core with one thread each; files stay whole, because their fixtures train networks.
 test: $(DEV)  ## run the default tests: offline, on the CPU
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
 
 check: $(DEV)  ## lint, format and type checks; changes nothing
 	$(BIN)/python -m ruff check .
