@@ -16,8 +16,6 @@ from ccnn.tasks.augment import crop_and_flip, crop_and_flip_sequence, turn_crop_
 from ccnn.tasks.mnist import IMAGES, LABELS
 
 REPO = Path(__file__).resolve().parents[2]
-READABLE = [name for name, task in TASKS.items() if task.read]
-UNREAD = [name for name, task in TASKS.items() if not task.read]
 DIGITS = ("digits", "digits2d")
 
 
@@ -95,7 +93,7 @@ def write_lists_and_paths(folder: Path) -> None:
         np.savez(folder / f"pathfinder{side}_sample.npz", x=drawn, y=labels)
 
 
-@pytest.mark.parametrize("name", READABLE)
+@pytest.mark.parametrize("name", TASKS)
 def test_facts_are_those_of_the_samples(name, small):
     task = TASKS[name]
     assert task.present(small)
@@ -120,7 +118,7 @@ def test_facts_are_those_of_the_samples(name, small):
             assert part.positions.shape == (len(part), part.x.shape[-1], len(task.size))
 
 
-@pytest.mark.parametrize("name", READABLE)
+@pytest.mark.parametrize("name", TASKS)
 def test_a_split_is_always_the_same_and_leaves_torchs_numbers_alone(name, small):
     before = torch.get_rng_state()
     first = TASKS[name].load(small)
@@ -262,21 +260,13 @@ def test_a_damaged_file_is_named_with_what_to_do(how, small):
     assert "\n" not in str(refusal.value)
 
 
-@pytest.mark.parametrize("name", [name for name in READABLE if name not in DIGITS])
+@pytest.mark.parametrize("name", [name for name in TASKS if name not in DIGITS])
 def test_missing_data_come_with_three_ways_out(name, tmp_path):
     assert not TASKS[name].present(tmp_path)
     with pytest.raises(DataMissing) as refusal:
         TASKS[name].load(tmp_path)
     for part in (str(tmp_path), "Fetch", TASKS[name].source, "data.root", "task=digits"):
         assert part in str(refusal.value)
-
-
-@pytest.mark.parametrize("name", UNREAD)
-def test_a_task_without_a_reader_says_so(name, tmp_path):
-    assert not TASKS[name].present(tmp_path)
-    with pytest.raises(DataMissing, match="has no reader") as refusal:
-        TASKS[name].load(tmp_path)
-    assert "task=digits" in str(refusal.value)
 
 
 def test_tasks_are_filed_under_their_names():
@@ -359,6 +349,6 @@ def test_the_document_agrees_with_the_tasks():
             for model in ("ccnn_4_140", "ccnn_6_380")
         ]
         counts = " / ".join(f"{n:,}" for n in task.counts)
-        reader = "yes" if task.read else "not yet"
-        facts = [task.title, signal, str(task.classes), counts, *accuracies, task.source, reader]
+        fetched = "yes" if task.fetch else ""
+        facts = [task.title, signal, str(task.classes), counts, *accuracies, task.source, fetched]
         assert written[name] == facts

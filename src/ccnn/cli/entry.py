@@ -62,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # `ccnn tasks | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except Exception as error:
+    except Exception as error:  # sorted by `exit_code`; a bug of ours is raised again
         if os.environ.get("CCNN_TRACEBACK"):
             raise
         code = exit_code(error)

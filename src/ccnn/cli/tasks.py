@@ -32,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
     rows = []
     sources: dict[str, list[str]] = {}
     for task in TASKS.values():
-        state = "here" if task.present(root) else "no reader yet" if task.read is None else "absent"
+        state = "here" if task.present(root) else "absent"
         rows.append(
             (
                 task.name,

@@ -114,6 +114,7 @@ def convolve_points(
         sum_ = _Sum(near, table.at, inside, out_channels, table)
     rows = values.transpose(1, 2).flatten(0, 1)  # (B·N, C)
     if has_own_gradient(x):
+        # torch does not type `apply`.
         y: Tensor = _Pairs.apply(rows, sum_, *parameters)  # type: ignore[no-untyped-call]
     else:
         y = sum_.plain(rows, parameters)

@@ -61,7 +61,7 @@ def read_mat(path: Path) -> Trajectories:
     ``ytrain``. Letters count from 1 in both.
     """
     # Importing it takes a while, and only this task needs it.
-    from scipy.io import loadmat  # type: ignore[import-untyped]
+    from scipy.io import loadmat  # type: ignore[import-untyped]  # it has no types
 
     try:
         content = loadmat(path)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ccnn.tasks.generating import whole_file
+from ccnn.tasks.generating import cache_folder, whole_file
 
 Clips = tuple[np.ndarray, np.ndarray]
 
@@ -24,13 +24,9 @@ BLOCK = 1 << 24  # bytes that are checked at once
 
 
 def place_of(folder: Path) -> Path:
-    """Return the file for the clips of a folder: under CCNN_CACHE, or the usual cache folder."""
+    """Return the file for the clips of a folder."""
     name = hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:16]
-    home = os.environ.get("CCNN_CACHE")
-    if not home:
-        usual = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
-        home = str(Path(usual) / "ccnn")
-    return Path(home) / f"clips-{name}.bin"
+    return cache_folder() / f"clips-{name}.bin"
 
 
 def load(path: Path, key: str) -> Clips | None:

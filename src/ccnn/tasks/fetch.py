@@ -114,7 +114,7 @@ def _retrieve(download: Download, path: Path) -> None:
 
 
 def _ask_pooch(url: str, checksum: str, path: Path) -> None:
-    import pooch  # type: ignore[import-untyped]
+    import pooch  # type: ignore[import-untyped]  # it has no types
 
     logger = pooch.get_logger()
     level = logger.level

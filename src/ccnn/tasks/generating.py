@@ -1,4 +1,4 @@
-"""What the generators share: work over several processes, and files that are whole or not there."""
+"""What is made once and kept: over several processes, in files that are whole or not there."""
 
 import multiprocessing
 import os
@@ -11,6 +11,14 @@ from typing import TypeVar
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
+
+
+def cache_folder() -> Path:
+    """Return where what can be made again is kept: CCNN_CACHE, or ours in the usual folder."""
+    chosen = os.environ.get("CCNN_CACHE")
+    if chosen:
+        return Path(chosen)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ccnn"
 
 
 def usable_cores() -> int:

@@ -1,7 +1,6 @@
 """The meshes of ModelNet, as voxels: made once, then kept in the cache folder."""
 
 import hashlib
-import os
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from ccnn.tasks.arrays import ANY, read_npz
-from ccnn.tasks.generating import in_order, whole_file
+from ccnn.tasks.generating import cache_folder, in_order, whole_file
 from ccnn.tasks.meshes import read_off, voxelise
 from ccnn.tasks.task import DataDamaged
 
@@ -58,12 +57,9 @@ def _packed(job: tuple[Path, int]) -> np.ndarray:
 
 def _cache_file(files: Sequence[Path], side: int) -> Path:
     """Return where the voxels of some files are kept: elsewhere when one of them changes."""
-    home = os.environ.get("CCNN_CACHE")
-    if not home:
-        home = os.path.join(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "ccnn")
     facts = [(str(p.resolve()), p.stat().st_size, p.stat().st_mtime_ns) for p in files]
     name = hashlib.sha256(repr((side, facts)).encode()).hexdigest()[:16]
-    return Path(home) / f"voxels-{name}.npz"
+    return cache_folder() / f"voxels-{name}.npz"
 
 
 def _read_cache(path: Path, count: int, side: int) -> np.ndarray | None:

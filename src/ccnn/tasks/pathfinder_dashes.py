@@ -201,7 +201,7 @@ def _drawn(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     # Optional libraries load when used, not with `import ccnn.tasks`.
     from PIL import Image, ImageDraw
-    from scipy.ndimage import grey_dilation  # type: ignore[import-untyped]
+    from scipy.ndimage import grey_dilation  # type: ignore[import-untyped]  # it has no types
 
     centre = FINE * reach
     image = Image.new("L", (2 * centre + 1, 2 * centre + 1), 0)

@@ -14,7 +14,7 @@ Kind = Literal["class", "value", "position", "position_value"]
 
 
 class DataMissing(FileNotFoundError):  # noqa: N818 (what it says is a sentence)
-    """The files of a task are not there, or nothing can read them yet."""
+    """The files of a task are not there."""
 
 
 class DataDamaged(ValueError):  # noqa: N818
@@ -92,7 +92,7 @@ class Task:
     find
         Tells whether a folder holds them.
     read
-        Reads the three parts from such a folder; None while there is no reader.
+        Reads the three parts from such a folder.
     fetch
         Puts the files into such a folder, as `ccnn.tasks.fetch.fetcher` returns it; None where
         nobody publishes them with a checksum.
@@ -113,13 +113,13 @@ class Task:
     classes: int
     counts: tuple[int, int, int]
     source: str
+    read: Callable[[Path], Splits]
     kind: Kind = "class"
     vocabulary: int | None = None
     pair: bool = False
     paper: Mapping[str, float] = field(default_factory=dict)
     files: str = ""
     find: Callable[[Path], bool] = lambda root: False
-    read: Callable[[Path], Splits] | None = None
     fetch: Callable[[Path], None] | None = None
     resize: Callable[[Tensor, int], Tensor] | None = None
     augment: Callable[[Tensor], Tensor] | None = None
@@ -140,7 +140,7 @@ class Task:
         if side is None or set(self.size) == {side}:
             return self
         read, resize = self.read, self.resize
-        if read is None or resize is None:
+        if resize is None:
             raise ValueError(f"data.size is {side}, but task={self.name} has one size: {self.size}")
         return replace(
             self,
@@ -165,16 +165,10 @@ class Task:
         Raises
         ------
         DataMissing
-            If they are not there, or if this version cannot read them.
+            If they are not there.
         DataDamaged
             If a file is not what it should be.
         """
-        if self.read is None:
-            raise DataMissing(
-                f"task={self.name}: this version of ccnn has no reader for {self.title} yet. To "
-                f"fetch the data ({self.source}) or to point data.root at them will help once "
-                "there is one; until then, try task=digits, which needs no files"
-            )
         root = Path(root).expanduser()
         if fetch and self.fetch is not None and not self.present(root):
             self.fetch(root)
