@@ -102,10 +102,10 @@ def _read(path: Path) -> dict[str, Tensor]:
     except PermissionError:
         raise
     except Exception as error:  # what torch raises depends on where a file is damaged
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        # Its words are about how torch.load may be called otherwise: no advice for here.
         raise ValueError(
-            f"{path} cannot be read as weights, without running code ({reason[:120]}): it is "
-            "damaged or something else; fetch it again"
+            f"{path} cannot be read as weights without running code: it is damaged or something "
+            "else; fetch it again"
         ) from error
     if not isinstance(content, Mapping) or not all(
         isinstance(k, str) and isinstance(v, Tensor) for k, v in content.items()
