@@ -1,4 +1,4 @@
-"""What our network is compared with: a GRU and a plain CNN, called as ours is, ``model(x, domain)``.
+"""What our network is compared with: a GRU and a plain CNN, called as ours: ``model(x, domain)``.
 
 Both are trained by `ccnn.fitting.fit` like any network of ours, so that data, schedule and scores
 are the same.
@@ -154,7 +154,12 @@ class GRUClassifier(nn.Module):
     def forward(self, x: Tensor, domain: Domain | None = None) -> Tensor:
         values, times, exists = in_order(x, as_domain(domain))
         steps = torch.cat(
-            [values, exists[..., None].to(x.dtype), time_gaps(times, exists).to(x.dtype)[..., None]], dim=-1
+            [
+                values,
+                exists[..., None].to(x.dtype),
+                time_gaps(times, exists).to(x.dtype)[..., None],
+            ],
+            dim=-1,
         )
         lengths = _last(exists) + 1
         packed = pack_padded_sequence(steps, lengths.cpu(), batch_first=True, enforce_sorted=False)
