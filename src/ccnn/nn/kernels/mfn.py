@@ -108,9 +108,18 @@ class GaborFilter(nn.Module):
 
     def forward(self, coords: Tensor) -> Tensor:
         """(*K, D) -> (*K, H)."""
-        distance = self.gamma * (coords.unsqueeze(-2) - self.centre)  # (*K, H, D)
-        window = torch.exp(-0.5 * distance.square().sum(dim=-1))
+        window = torch.exp(self._exponent(coords))
         return window * torch.sin(nn.functional.linear(coords, self.weight, self.bias))
+
+    def _exponent(self, coords: Tensor) -> Tensor:
+        """Return -½ Σ_d [γ_d (c_d - μ_d)]²: (*K, D) -> (*K, H)."""
+        if coords.shape[-1] == 1:
+            return -0.5 * (self.gamma[:, 0] * (coords - self.centre[:, 0])).square()
+        # As a matrix product with c² and c it is three times faster than with (*K, H, D) numbers.
+        scale = -0.5 * self.gamma.square().expand_as(self.centre)
+        weight = torch.cat([scale, -2 * scale * self.centre], dim=1)
+        bias = (scale * self.centre.square()).sum(dim=1)
+        return nn.functional.linear(torch.cat([coords.square(), coords], dim=-1), weight, bias)
 
     def on_grid(self, axes: Sequence[Tensor]) -> Tensor:
         """As forward on the grid spanned by the axes, which separates: (*K, H)."""
