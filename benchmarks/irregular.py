@@ -14,8 +14,7 @@ stands there is not measured again.
 """
 
 import argparse
-import csv
-import statistics
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -35,6 +34,7 @@ from irregular_data import (
     seen_patients,
     standardised,
 )
+from irregular_report import Row, append_rows, plot, read_rows, table
 from irregular_ways import LETTERS, PATIENTS, Way
 from torch import Tensor, nn
 
@@ -48,9 +48,6 @@ from ccnn.training.settings import Machine
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 RESULTS = DOCS / "measured" / "irregular.csv"
 FIGURE = DOCS / "figures" / "irregular.png"
-KEY = ("data", "way", "fold", "drop", "score", "seed")
-COLUMNS = (*KEY[:5], "value", "seconds", "parameters", "epochs", "seed")
-Row = dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -154,23 +151,6 @@ def measure(problem: Problem, way: Way, samples: Samples, fold: int, seed: int) 
             }
 
 
-def read_rows(path: Path) -> list[Row]:
-    if not path.is_file():
-        return []
-    with path.open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
-
-
-def append_rows(path: Path, rows: list[Row]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new = not path.is_file()
-    with path.open("a", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, COLUMNS)
-        if new:
-            writer.writeheader()
-        writer.writerows(rows)
-
-
 def is_done(rows: list[Row], data: str, way: Way, fold: int, seed: int) -> bool:
     """Tell whether every name under which a way is tested has its rows."""
     problem = PROBLEMS[data]
@@ -182,44 +162,42 @@ def _same(row: Row, data: str, fold: int, seed: int) -> bool:
     return (row["data"], row["fold"], row["seed"]) == (data, str(fold), str(seed))
 
 
-def table(rows: list[Row]) -> Iterator[str]:
-    """Yield lines: for each data set and way the mean over folds, and the deviation."""
-    groups: dict[tuple[str, str, str, str], list[float]] = {}
-    for r in rows:
-        groups.setdefault((r["data"], r["way"], r["score"], r["drop"]), []).append(
-            float(r["value"])
-        )
-    for (data, way, score, drop), values in groups.items():
-        spread = statistics.stdev(values) if len(values) > 1 else 0.0
-        value = f"{statistics.mean(values):.4g} ± {spread:.2g} ({len(values)})"
-        yield f"{data:17} {way:26} drop {drop:4} {score:11} {value}"
+def todo(args: argparse.Namespace, data: str) -> Iterator[tuple[str, int, int]]:
+    """Yield way, fold and seed of what was asked for and is not measured yet."""
+    ways = PROBLEMS[data].ways
+    for seed, fold in ((s, f) for s in args.seeds for f in args.folds):
+        for name in args.ways.split(",") if args.ways else ways:
+            if name not in ways:
+                raise SystemExit(f"{data} has no way {name!r}; choose from {', '.join(ways)}")
+            beside = ways[name].folds is not None and fold >= ways[name].folds
+            if not beside and not is_done(read_rows(args.out), data, ways[name], fold, seed):
+                yield name, fold, seed
 
 
-def plot(rows: list[Row], path: Path) -> None:
-    """Draw accuracy over the share that was dropped, a line for each way."""
-    from ccnn import plots
-    from ccnn.plots.colours import SERIES
-
-    (ax,) = plots.panels(width=6, height=3.8)
-    mine = [r for r in rows if r["score"] == "accuracy %"]
-    for i, way in enumerate(dict.fromkeys(r["way"] for r in mine)):
-        drops = sorted({float(r["drop"]) for r in mine if r["way"] == way})
-        values = [
-            [float(r["value"]) for r in mine if r["way"] == way and float(r["drop"]) == d]
-            for d in drops
-        ]
-        colour, style = SERIES[i % len(SERIES)], "--" if "," in way else "-"
-        means = [statistics.mean(v) for v in values]
-        ax.plot([100 * d for d in drops], means, f"o{style}", color=colour, label=way)
-    ax.set_xlabel("samples dropped (%)")
-    ax.set_ylabel("accuracy (%)")
-    ax.set_title("CharacterTrajectories")
-    ax.legend(frameon=False)
-    plots.save_figure(ax, path, dpi=90)
+def run(args: argparse.Namespace) -> None:
+    """Measure what is missing, one training after the other."""
+    end = math.inf if args.minutes is None else time.monotonic() + 60 * args.minutes
+    for data in [args.only] if args.only else PROBLEMS:
+        problem = PROBLEMS[data]
+        samples = problem.load(args.data)
+        for name, fold, seed in todo(args, data):
+            if time.monotonic() > end:
+                return
+            found = measure(problem, problem.ways[name], samples, fold, seed)
+            rows = [{"data": data} | row for row in found]
+            append_rows(args.out, rows)
+            print(f"{data}, {name}, fold {fold}:", *(r["value"] for r in rows), flush=True)
 
 
 def numbers(text: str) -> list[int]:
     return [int(part) for part in text.split(",")]
+
+
+def fold_numbers(text: str) -> list[int]:
+    found = numbers(text)
+    if not set(found) <= set(range(FOLDS)):
+        raise argparse.ArgumentTypeError(f"{text}: folds count from 0 to {FOLDS - 1}")
+    return found
 
 
 def main() -> None:
@@ -227,7 +205,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("data"), help="folder of the data")
     parser.add_argument("--only", choices=PROBLEMS, help="one of the data sets")
     parser.add_argument("--ways", help="names, separated by commas")
-    parser.add_argument("--folds", type=numbers, default=list(range(FOLDS)))
+    parser.add_argument("--folds", type=fold_numbers, default=list(range(FOLDS)))
     parser.add_argument("--seeds", type=numbers, default=[0])
     parser.add_argument("--minutes", type=float, help="begin no training after so many")
     parser.add_argument("--out", type=Path, default=RESULTS)
@@ -235,28 +213,11 @@ def main() -> None:
     args = parser.parse_args()
     if args.plot:
         plot(read_rows(args.out), FIGURE)
-        return
-    keep_freed_memory()
-    begin = time.monotonic()
-    for data in [args.only] if args.only else PROBLEMS:
-        problem = PROBLEMS[data]
-        wanted = args.ways.split(",") if args.ways else list(problem.ways)
-        if unknown := set(wanted) - set(problem.ways):
-            parser.error(f"no way {sorted(unknown)}; choose from {', '.join(problem.ways)}")
-        samples = problem.load(args.data)
-        for seed, fold, name in ((s, f, n) for s in args.seeds for f in args.folds for n in wanted):
-            way = problem.ways[name]
-            if way.folds is not None and fold >= way.folds:
-                continue
-            if is_done(read_rows(args.out), data, way, fold, seed):
-                continue
-            if args.minutes is not None and time.monotonic() - begin > 60 * args.minutes:
-                break
-            rows = [{"data": data} | r for r in measure(problem, way, samples, fold, seed)]
-            append_rows(args.out, rows)
-            print(f"{data}, {name}, fold {fold}:", *(r["value"] for r in rows), flush=True)
-    for line in table(read_rows(args.out)):
-        print(line)
+    else:
+        keep_freed_memory()
+        run(args)
+    for data, problem in PROBLEMS.items():
+        print(*table(read_rows(args.out), data, problem.score), sep="\n")
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
 import irregular
 import irregular_data
 from baselines import GRUClassifier, PlainCNN, in_order, time_gaps
+from irregular_report import append_rows, read_rows, table
 from irregular_ways import Way
 
 LENGTHS = torch.tensor([50, 31, 40, 12])
@@ -167,8 +168,11 @@ def test_a_run_gives_a_row_for_each_share_and_is_not_repeated(tmp_path):
     assert (len(rows), len(apart)) == (12, 4)
     assert max(apart) < 1e-4
     path = tmp_path / "irregular.csv"
-    irregular.append_rows(path, rows[:3])
-    assert not irregular.is_done(irregular.read_rows(path), "chartrajectories", way, 1, 0)
-    irregular.append_rows(path, rows[3:])
-    assert irregular.is_done(irregular.read_rows(path), "chartrajectories", way, 1, 0)
-    assert not irregular.is_done(irregular.read_rows(path), "chartrajectories", way, 2, 0)
+    append_rows(path, rows[:3])
+    assert not irregular.is_done(read_rows(path), "chartrajectories", way, 1, 0)
+    append_rows(path, rows[3:])
+    assert irregular.is_done(read_rows(path), "chartrajectories", way, 1, 0)
+    assert not irregular.is_done(read_rows(path), "chartrajectories", way, 2, 0)
+    lines = list(table(read_rows(path), "chartrajectories", "accuracy %"))
+    assert len(lines) == 4
+    assert lines[2].startswith(f"| points | {float(rows[0]['value']):.2f} |")
