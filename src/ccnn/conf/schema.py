@@ -86,6 +86,8 @@ class Model:
     embedding: int | None = MISSING
     init: str = "energy"
     checkpoint: bool | None = False
+    window: str | None = "cut"
+    lowpass: bool | None = False
 
 
 @dataclass
