@@ -74,13 +74,13 @@ def test_points_on_a_regular_grid_are_a_grid_with_a_smooth_window(size, causal, 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("cls", LAYERS)
 def test_a_table_of_a_band_limited_kernel_is_a_grid_to_1e_4(cls, causal):
-    """float32, and enough pairs that the table is what is used: the kernel network sees it only."""
+    """float32, off any lattice, and enough pairs that the kernel network sees the table only."""
     mask = None if cls is CKConv else GaussianMask(1, sigma=0.3)
     layer = cls(2, 3, size=(101,), causal=causal, mask=mask)
     x = torch.randn(6, 2, 600)
     seen = []
     layer.kernel.register_forward_hook(lambda _, inputs, __: seen.append(len(inputs[0])))
-    at_points = layer(x, Points(lattice((600,), batch=6)))
+    at_points = layer(x, Points(lattice((600,), batch=6) + 0.3))
     assert sum(seen) < 6 * 600 * 60
     on_grid = layer(x)
     scale = on_grid.abs().max()
@@ -98,7 +98,7 @@ def test_every_kernel_network_can_be_tabulated(name):
     settings = {} if name == "MLP" else {"omega_0": "auto"}
     kernel = KERNELS[name](1, 2, **settings)
     layer = SeparableFlexConv(2, 3, size=(65,), kernel=kernel)
-    x, positions = torch.randn(2, 2, 900), lattice((900,))
+    x, positions = torch.randn(2, 2, 900), lattice((900,)) + 0.3
     y = layer(x, Points(positions))
     torch.testing.assert_close(y, layer(x), rtol=1e-4, atol=1e-4)
 
