@@ -15,7 +15,8 @@ from ccnn.ops.neighbours import SharedNeighbours
 from ccnn.ops.points import PointMethod, convolve_points
 from ccnn.ops.quadrature import density_weights, gap_weights
 
-# All layers of a network are handed the same points. Who is near whom lives as long as these.
+# All layers of a network are handed the same points. Who is near whom lives as long as these, and
+# until others come: lists of pairs are large.
 _SHARED: WeakKeyDictionary[Points, SharedNeighbours] = WeakKeyDictionary()
 
 
@@ -108,9 +109,18 @@ def convolve_scattered(
             out_channels=out_channels,
             causal=causal,
             method=method,
-            neighbours=_SHARED.setdefault(points, SharedNeighbours()),
+            neighbours=_neighbours_of(points),
         )
     return y.to(x.dtype)
+
+
+def _neighbours_of(points: Points) -> SharedNeighbours:
+    shared = _SHARED.get(points)
+    if shared is None:
+        shared = SharedNeighbours()
+        _SHARED.clear()
+        _SHARED[points] = shared
+    return shared
 
 
 def lay(domain: Domain, x: Tensor, dim: int, *, causal: bool) -> Domain:
