@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 
 from ccnn import nn, plots
-from ccnn.nn.conv import gabor_spread
+from ccnn.nn.init import gabor_spread
 from ccnn.nn.masks import default_sigma
 
 DOCS = Path(__file__).resolve().parent

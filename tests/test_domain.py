@@ -11,7 +11,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+import ccnn
 from ccnn import Grid, Points
+from ccnn.domain import with_observed
 
 SEQUENCE = torch.zeros(3, 2, 7)
 IMAGE = torch.zeros(3, 2, 5, 7)
@@ -255,16 +257,19 @@ GRIDS = {
     "spacing": lambda: Grid(0.5),
     "mask": lambda: Grid(2.0, mask=HOLES),
     "lengths": lambda: Grid([3.0], lengths=[3, 1, 7]),
+    "density": lambda: Grid(mask=HOLES, weights="density"),
+    "weights": lambda: Grid(weights=torch.linspace(1, 2, 21).view(3, 7)),
+    "lengths and weights": lambda: Grid(lengths=[3, 1, 7], weights=torch.ones(3, 1, 7)),
 }
 each_grid = pytest.mark.parametrize("make", GRIDS.values(), ids=GRIDS)
 
 
 def assert_same(first: Grid, second: Grid) -> None:
     assert first.spacing == second.spacing
-    for name in ("mask", "lengths"):
+    for name in ("mask", "lengths", "weights"):
         a, b = getattr(first, name), getattr(second, name)
         assert (a is None) == (b is None)
-        assert a is None or torch.equal(a, b)
+        assert a is None or (a == b if isinstance(a, str) else torch.equal(a, b))
 
 
 @each_grid
@@ -314,7 +319,7 @@ def test_a_grid_moved_nowhere_is_the_same(make):
     assert_same(make().to(torch.device("cpu")), make())
 
 
-@pytest.mark.parametrize("name", ["spacing", "mask", "lengths", "device"])
+@pytest.mark.parametrize("name", ["spacing", "mask", "lengths", "weights", "device"])
 def test_a_grid_is_frozen(name):
     with pytest.raises(dataclasses.FrozenInstanceError):
         setattr(Grid(), name, None)
@@ -445,3 +450,97 @@ def test_points_can_be_copied_and_pickled():
         assert torch.equal(copied.positions, points.positions)
         assert torch.equal(copied.mask, points.mask)
         assert torch.equal(copied.weights, points.weights)
+
+
+# Weights of a grid
+
+WEIGHTS = torch.rand(3, 7) + 0.5
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [[1.0] * 7, 2.0, np.ones((3, 7)), torch.ones(3, 7, dtype=torch.int64), torch.ones(7)],
+    ids=lambda w: type(w).__name__,
+)
+def test_weights_of_a_grid_must_be_real_numbers_of_a_batch(weights):
+    words = ["weights", "real numbers", "(B, 1, *S)", "(B, *S)"]
+    refused(ValueError, words, lambda: Grid(weights=weights))
+
+
+def test_weights_of_a_grid_have_one_name():
+    refused(ValueError, ["weights", "'dense'", '"density"'], lambda: Grid(weights="dense"))
+
+
+@pytest.mark.parametrize("shape", [(3, 8), (2, 7), (3, 2, 7), (3, 7, 1, 1)])
+def test_weights_must_fit_the_mask_or_the_signal(shape):
+    weights = torch.ones(shape)
+    refused(ValueError, ["weights", str(shape)], lambda: Grid(weights=weights).on(SEQUENCE))
+    if shape != (3, 7, 1, 1):
+        words = ["weights", str(shape), "mask", "(3, 7)"]
+        refused(ValueError, words, lambda: Grid(mask=HOLES, weights=weights))
+
+
+def test_weights_of_a_grid_must_be_finite_where_a_sample_exists_and_have_a_sum():
+    bad = WEIGHTS.clone()
+    bad[0, 2] = math.nan  # a hole of `HOLES`
+    refused(ValueError, ["weights", "NaN"], lambda: Grid(weights=bad))
+    grid = Grid(mask=HOLES, weights=bad)
+    assert torch.equal(grid.weights, torch.where(HOLES, WEIGHTS, 0.0))
+    refused(ValueError, ["weights", "NaN"], lambda: Grid(lengths=[3, 1, 7], weights=bad))
+    assert Grid(lengths=[2, 1, 7], weights=bad).weights[0].tolist()[2:] == [0.0] * 5
+    refused(ValueError, ["sum to zero"], lambda: Grid(mask=HOLES, weights=0 * WEIGHTS))
+
+
+def test_weights_are_laid_like_a_mask_and_are_zero_where_there_is_no_sample():
+    for mask, weights in ((HOLES, WEIGHTS), (HOLES[:, None], WEIGHTS), (HOLES, WEIGHTS[:, None])):
+        laid = Grid(mask=mask, weights=weights).on(SEQUENCE)
+        assert torch.equal(laid.weights, torch.where(HOLES, WEIGHTS, 0.0)[:, None])
+    laid = Grid(lengths=[2, 1, 7], weights=WEIGHTS).on(SEQUENCE)
+    assert torch.equal(laid.weights != 0, laid.mask)
+
+
+def test_density_needs_a_mask_to_differ_from_one():
+    assert Grid(weights="density").on(SEQUENCE).weights is None
+    assert Grid(lengths=[2, 1, 7], weights="density").on(SEQUENCE).weights is None
+    assert Grid(mask=HOLES, weights="density").on(SEQUENCE).weights == "density"
+
+
+def test_weights_of_a_grid_keep_their_gradient():
+    weights = WEIGHTS.clone().requires_grad_()
+    Grid(mask=HOLES, weights=weights).on(SEQUENCE).weights.sum().backward()
+    assert torch.equal(weights.grad, HOLES.float())
+
+
+def test_weights_on_another_device_are_refused_with_the_way_out():
+    x = torch.zeros(3, 2, 7, device="meta")
+    words = ["weights", "cpu", "meta", "grid.to("]
+    refused(ValueError, words, lambda: Grid(weights=WEIGHTS).on(x))
+    assert Grid(weights=WEIGHTS).to("meta").on(x).weights.shape == (3, 1, 7)
+
+
+# The observed channel
+
+
+def test_an_observed_channel_says_what_is_there():
+    x = torch.where(HOLES[:, None], torch.randn(3, 2, 7), math.nan)
+    for mask in (HOLES, HOLES[:, None]):
+        seen = with_observed(x, mask)
+        assert seen.shape == (3, 3, 7)
+        assert torch.equal(seen[:, :2], x.nan_to_num(0.0))
+        assert torch.equal(seen[:, 2], HOLES.float())
+    image = with_observed(IMAGE.double(), torch.ones(3, 5, 7, dtype=torch.bool))
+    assert image.dtype == torch.float64
+    assert image[:, 2].all()
+    assert ccnn.with_observed is with_observed
+
+
+def test_an_observed_channel_lets_gradients_through_where_there_are_samples():
+    x = torch.randn(3, 2, 7, requires_grad=True)
+    with_observed(x, HOLES).sum().backward()
+    assert torch.equal(x.grad, HOLES[:, None].float().expand(-1, 2, -1))
+
+
+def test_an_observed_channel_needs_a_mask_that_fits():
+    words = ["mask", "(3, 5)", "(3, 1, 7)", "(3, 7)", "(3, 2, 7)"]
+    refused(ValueError, words, lambda: with_observed(SEQUENCE, HOLES[:, :5]))
+    refused(TypeError, ["mask", "float32"], lambda: with_observed(SEQUENCE, HOLES.float()))

@@ -1,7 +1,7 @@
 """One convolutional network for signals of any length, resolution and dimension."""
 
 from ccnn import models, nn, ops
-from ccnn.domain import Grid, Points
+from ccnn.domain import Grid, Points, with_observed
 from ccnn.inference import cached
 from ccnn.models import CCNN, create_model, list_models
 from ccnn.saving import load, save
@@ -20,4 +20,5 @@ __all__ = [
     "nn",
     "ops",
     "save",
+    "with_observed",
 ]

@@ -455,6 +455,8 @@ def test_any_argument_of_a_named_model_can_be_overridden():
         "band": 0.5,
         "init": "authors",
         "checkpoint": True,
+        "window": "smooth",
+        "lowpass": True,
     }
     model = create_model("ccnn_4_140", in_channels=2, out_channels=3, size=(16,), **overrides)
     asked = {"in_channels": 2, "out_channels": 3, "size": (16,), **overrides}
@@ -471,6 +473,46 @@ def test_any_argument_of_a_named_model_can_be_overridden():
     assert model.dropout_in.p == 0.2
     assert model.blocks[0].dropout.kind == "element"
     assert model.blocks[0].dropout.p == 0.1
+    for layer in model.convolutions():
+        assert layer.mask.window == "smooth"
+        assert layer.lowpass
+
+
+@pytest.mark.parametrize(("size", "causal"), [((40,), False), ((40,), True), ((13, 12), False)])
+def test_a_smooth_window_and_a_low_pass_work_everywhere(size, causal, tmp_path):
+    """Saved and loaded, inside `ccnn.cached`, with checkpoints, at other spacings."""
+    arguments = {"causal": causal, "window": "smooth", "lowpass": True}
+    model = built(size, **arguments).eval()
+    loaded = ccnn.load(ccnn.save(model, tmp_path))
+    lean = CCNN(2, 3, size, **TINY, **arguments, checkpoint=True).double().eval()
+    lean.load_state_dict(model.state_dict())
+    x = torch.randn(2, 2, *(-(-n // 2) for n in size), dtype=torch.float64)
+    grid = Grid(spacing=2.0)
+    expected = model(x, grid)
+    assert torch.equal(loaded(x, grid), expected)
+    assert torch.equal(lean(x, grid), expected)
+    grads = [torch.autograd.grad(m(x, grid).sum(), m.parameters()) for m in (model, lean)]
+    for a, b in zip(*grads, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9)
+    with ccnn.cached(model):
+        torch.testing.assert_close(model(x, grid), expected, rtol=1e-9, atol=1e-9)
+    plain = CCNN(2, 3, size, **TINY, causal=causal).double().eval()
+    plain.load_state_dict(model.state_dict())
+    assert (plain(x, grid) - expected).abs().max() > 1e-3
+
+
+def test_a_network_saved_before_there_were_windows_to_choose_is_loaded(tmp_path):
+    model = built((20,)).eval()
+    config = ccnn.save(model, tmp_path) / "config.json"
+    content = json.loads(config.read_text())
+    for name in ("window", "lowpass"):
+        del content["arguments"][name]
+    config.write_text(json.dumps(content))
+    x = torch.randn(2, 2, 20, dtype=torch.float64)
+    old = ccnn.load(tmp_path)
+    assert torch.equal(old(x), model(x))
+    assert old.arguments["window"] == "cut"
+    assert old.arguments["lowpass"] is False
 
 
 def test_what_is_not_overridden_is_the_named_models():
@@ -652,6 +694,8 @@ WRONG_ARGUMENTS = {
     "kernel": ({"kernel": "magnets"}, ValueError, ["kernel", "'magnets'", "'MAGNet'"]),
     "init": ({"init": "chang"}, ValueError, ["init", "'chang'", "energy, authors, none"]),
     "omega_0": ({"omega_0": -1.0}, ValueError, ["omega_0", "-1.0", "positive"]),
+    "window": ({"window": "hann"}, ValueError, ["window", "'hann'", "cut, smooth"]),
+    "lowpass": ({"lowpass": "yes"}, ValueError, ["lowpass", "'yes'", "False, True"]),
     "band": ({"band": 0.0}, ValueError, ["band", "0.0", "positive"]),
     "blocks": ({"blocks": 0}, ValueError, ["blocks", "got 0", "positive integer"]),
     "channels": ({"channels": -3}, ValueError, ["channels", "got -3", "positive integer"]),

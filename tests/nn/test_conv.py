@@ -20,7 +20,7 @@ from ccnn.nn import (
     MAGNet,
     SeparableFlexConv,
 )
-from ccnn.nn.conv import read_reaches
+from ccnn.nn.reach import read_reaches
 from ccnn.ops import convolve
 
 LAYERS = [SeparableFlexConv, FlexConv, CKConv]

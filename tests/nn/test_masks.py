@@ -357,3 +357,105 @@ def test_coordinates_of_another_dimension_are_refused(wrong):
 
 def test_repr_shows_the_width():
     assert "dim=2, sigma=[0.1, 0.3]" in repr(GaussianMask(2, sigma=(0.1, 0.3)))
+
+
+# ------------------------------------------------------------------------------ the smooth window
+
+
+def smooth_by_hand(c: float, mu: float, sigma: float, threshold: float) -> float:
+    """τ^(s²/(1-s²)), s the distance in radii."""
+    s = (c - mu) / (sigma * math.sqrt(-2 * math.log(threshold)))
+    return threshold ** (s**2 / (1 - s**2)) if abs(s) < 1 else 0.0
+
+
+@pytest.mark.parametrize("threshold", [0.01, 0.1, 0.6])
+@pytest.mark.parametrize("dim", [1, 2, 3])
+def test_the_smooth_window_is_its_formula(dim, threshold):
+    mask = GaussianMask(
+        dim, sigma=SIGMAS[:dim], mean=MEANS[:dim], threshold=threshold, window="smooth"
+    ).double()
+    grid = coordinate_grid(axes_of(dim))
+    expected = [
+        math.prod(
+            smooth_by_hand(*axis, threshold)
+            for axis in zip(c, mask.mean.tolist(), mask.sigma.tolist(), strict=True)
+        )
+        for c in grid.reshape(-1, dim).tolist()
+    ]
+    wanted = torch.tensor(expected, dtype=torch.float64)
+    for window in (mask(grid), mask.on_grid(axes_of(dim)), mask.smooth(grid)):
+        torch.testing.assert_close(window.flatten(), wanted, rtol=1e-7, atol=1e-60)
+    assert (wanted == 0).any()
+    assert (wanted > 0).any()
+
+
+@pytest.mark.parametrize("threshold", [0.01, 0.1, 0.6])
+def test_the_smooth_window_ends_at_the_same_radius_without_a_corner(threshold):
+    """Its first and second differences vanish there, and the cut window jumps by τ."""
+    smooth = GaussianMask(1, sigma=0.3, threshold=threshold, window="smooth").double()
+    cut = GaussianMask(1, sigma=0.3, threshold=threshold).double()
+    assert torch.equal(smooth.radius(), cut.radius())
+    step = 0.001 * smooth.radius()
+    around = smooth.radius() + step * torch.arange(-3, 4)[:, None]
+    value = smooth(around).flatten()
+    assert (value[3:] <= 1e-65).all()
+    slope = value.diff() / step
+    assert slope.abs().max() < 1e-6
+    assert (slope.diff() / step).abs().max() < 1e-3
+    # Further inside it does slope: the test above could fail.
+    assert (smooth(0.6 * smooth.radius()) - smooth(0.5 * smooth.radius())).abs() > 1e-2
+    assert cut(around).diff(dim=0).abs().max() > 0.9 * threshold
+
+
+def test_the_smooth_window_is_a_gaussian_near_its_middle_and_below_it_further_out():
+    smooth, cut = (GaussianMask(1, sigma=0.3, window=w).double() for w in ("smooth", "cut"))
+    near = torch.linspace(-0.01, 0.01, 21, dtype=torch.float64)[:, None]
+    assert smooth(torch.zeros(1).double()).item() == 1.0
+    torch.testing.assert_close(1 - smooth(near), 1 - cut(near), rtol=1e-3, atol=1e-12)
+    everywhere = torch.linspace(-1, 1, 201, dtype=torch.float64)[:, None]
+    assert (smooth(everywhere) <= cut(everywhere)).all()
+
+
+def test_the_smooth_window_grows_with_sigma_everywhere():
+    coords = torch.linspace(-1, 1, 41, dtype=torch.float64)[:, None]
+    windows = [
+        GaussianMask(1, sigma=s, window="smooth").double()(coords) for s in (0.1, 0.2, 0.4, 0.8, 9)
+    ]
+    for narrow, wide in itertools.pairwise(windows):
+        assert (narrow <= wide).all()
+        assert (narrow < wide).any()
+
+
+@pytest.mark.parametrize("sigma", EXTREME)
+@pytest.mark.parametrize("dim", [1, 2])
+def test_any_sigma_gives_a_smooth_window_finite_values_and_gradients(dim, sigma):
+    mask = GaussianMask(dim, sigma=sigma, learn_mean=True, window="smooth")
+    window = mask.on_grid([exact_axis(10)] * dim, keep=[0.1] * dim)
+    assert ((window >= 0) & (window <= 1)).all()
+    assert window[(10,) * dim].item() == 1.0
+    (window * torch.randn_like(window)).sum().backward()
+    for name, parameter in mask.named_parameters():
+        assert torch.isfinite(parameter.grad).all(), name
+
+
+@pytest.mark.parametrize("sigma", [0.3, 0.301, 0.35])
+def test_gradients_of_the_smooth_window_are_those_of_the_formula_across_its_edge(sigma):
+    """Some coordinates lie within a percent of the edge, on both sides of it."""
+    mask = GaussianMask(1, sigma=sigma, learn_mean=True, window="smooth").double()
+    radius = mask.radius().item()
+    coords = torch.tensor([[0.0], [0.1], [0.5], [0.9], [0.99], [1.0], [1.01], [3.0]]).double()
+
+    def window(sigma: Tensor, mean: Tensor) -> Tensor:
+        return torch.func.functional_call(mask, {"sigma": sigma, "mean": mean}, (coords * radius,))
+
+    assert torch.autograd.gradcheck(window, (mask.sigma, mask.mean))
+
+
+def test_an_unknown_window_is_refused_by_name():
+    with pytest.raises(ValueError, match="window is 'hann'; expected one of cut, smooth"):
+        GaussianMask(1, window="hann")
+
+
+def test_repr_says_that_a_window_is_smooth():
+    assert "smooth" in repr(GaussianMask(1, window="smooth"))
+    assert "smooth" not in repr(GaussianMask(1))

@@ -55,6 +55,22 @@ def test_points_on_a_regular_grid_are_a_grid(cls, size, causal):
         torch.testing.assert_close(found, wanted, rtol=1e-8, atol=1e-8)
 
 
+@pytest.mark.parametrize("sigma", [1e-3, 0.2, 0.4, 5.0])
+@pytest.mark.parametrize(("size", "causal"), GEOMETRIES)
+def test_points_on_a_regular_grid_are_a_grid_with_a_smooth_window(size, causal, sigma):
+    """Also where it is narrower than a sample, and where it is wider than the kernel."""
+    mask = GaussianMask(len(size), sigma=sigma, window="smooth")
+    layer = layer_of(SeparableFlexConv, size, causal, mask=mask)
+    x = signal(layer, math.prod(size)).requires_grad_()
+    on_grid = layer(x.view(2, -1, *size)).flatten(2)
+    at_points = layer(x, Points(lattice(size)))
+    torch.testing.assert_close(at_points, on_grid, rtol=1e-8, atol=1e-8)
+    inputs, grad = [x, *layer.parameters()], torch.randn_like(on_grid)
+    expected = torch.autograd.grad(on_grid, inputs, grad)
+    for found, wanted in zip(torch.autograd.grad(at_points, inputs, grad), expected, strict=True):
+        torch.testing.assert_close(found, wanted, rtol=1e-8, atol=1e-8)
+
+
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("cls", LAYERS)
 def test_a_table_of_a_band_limited_kernel_is_a_grid_to_1e_4(cls, causal):

@@ -6,12 +6,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from ccnn.ops import branch, convolve, spectral
+from ccnn.ops import branch, convolve, spectral, tiles
 from ccnn.ops.affine import Affine
-from ccnn.ops.branch import frozen_branch, groups_of, plain_branch, residual_branch, tiles_of
+from ccnn.ops.branch import frozen_branch, plain_branch, residual_branch
 from ccnn.ops.conv import ENGINES, crop
 from ccnn.ops.moments import moments
 from ccnn.ops.plan import Plan
+from ccnn.ops.tiles import groups_of, tiles_of
 
 NAMES = ("x", "kernel", "scale", "shift", "weight_1", "bias_1", "weight_2", "bias_2")
 METHODS = ("direct", "fft", "blocks")
@@ -42,10 +43,10 @@ def cache(request, monkeypatch):
         if request.param == "whole":
             return
         size = 2 * signal if request.param == "several groups" else signal // 3
-        monkeypatch.setattr(branch, "GROUP_BYTES", size)
+        monkeypatch.setattr(tiles, "GROUP_BYTES", size)
         if request.param == "several blocks":  # every size of CASES but 91 has such a divisor
-            monkeypatch.setattr(branch, "_WIDEST", 6)
-            monkeypatch.setattr(branch, "_NARROWEST", 2)
+            monkeypatch.setattr(tiles, "_WIDEST", 6)
+            monkeypatch.setattr(tiles, "_NARROWEST", 2)
         monkeypatch.setattr(spectral, "CACHE_BYTES", 1 if size < signal else 4 * size)
         flat = x.flatten(2)
         sizes = [len(flat[g]) for g in groups_of(x)]
@@ -89,10 +90,14 @@ def make_mask(x: Tensor) -> Tensor:
     return torch.rand(len(x), 1, *x.shape[2:]) < 0.7
 
 
-def judge(inputs, case, method, factor=None, mask=None) -> Tensor:
+def make_weights(mask: Tensor) -> Tensor:
+    return torch.where(mask, 3 * torch.rand(mask.shape, dtype=torch.float64), 0.0)
+
+
+def judge(inputs, case, method, factor=None, mask=None, weights=None) -> Tensor:
     x, kernel, *rest = inputs
     kernel, origin = crop(kernel, x.shape[2:], causal=CASES[case][2])
-    return plain_branch((x, kernel, *rest), factor, mask, origin, method)
+    return plain_branch((x, kernel, *rest), factor, mask, origin, method, weights)
 
 
 def assert_equal_to_rounding(result: Tensor, expected: Tensor, name: str = "") -> None:
@@ -102,11 +107,14 @@ def assert_equal_to_rounding(result: Tensor, expected: Tensor, name: str = "") -
     assert error <= 1e-10 * float(expected.detach().abs().max()), name
 
 
-def assert_same(inputs, case, method, *, factor=None, mask=None, lean=False, grad=None) -> None:
+def assert_same(
+    inputs, case, method, *, factor=None, mask=None, weights=None, lean=False, grad=None
+) -> None:
     causal = CASES[case][2]
-    before = [t.detach().clone() for t in (*inputs, factor, mask) if t is not None]
-    y = residual_branch(*inputs, factor=factor, mask=mask, causal=causal, lean=lean)
-    expected = judge(inputs, case, method, factor, mask)
+    before = [t.detach().clone() for t in (*inputs, factor, mask, weights) if t is not None]
+    settings = {"factor": factor, "mask": mask, "weights": weights}
+    y = residual_branch(*inputs, **settings, causal=causal, lean=lean)
+    expected = judge(inputs, case, method, **settings)
     assert_equal_to_rounding(y, expected)
     wanted = [(n, t) for n, t in zip(NAMES, inputs, strict=True) if t.requires_grad]
     grad = torch.randn_like(y) if grad is None else grad
@@ -115,7 +123,7 @@ def assert_same(inputs, case, method, *, factor=None, mask=None, lean=False, gra
     right = torch.autograd.grad(expected, [t for _, t in wanted], grad)
     for (name, _), a, b in zip(wanted, found, right, strict=True):
         assert_equal_to_rounding(a, b, name)
-    after = [t for t in (*inputs, factor, mask) if t is not None]
+    after = [t for t in (*inputs, factor, mask, weights) if t is not None]
     for a, b in zip(after, before, strict=True):
         assert torch.equal(a, b)
     assert torch.equal(grad, grad_before)
@@ -135,6 +143,46 @@ def test_value_and_all_gradients_equal_the_plain_branch(case, method, lean, cach
         mask = make_mask(inputs[0]) if masked else None
         factor = make_factor(kind, inputs[0].detach())
         assert_same(inputs, case, method, factor=factor, mask=mask, lean=lean)
+
+
+@each_case
+@each_method
+def test_weights_multiply_what_is_convolved(case, method, cache, use):
+    use(method)
+    inputs = make(case)
+    cache(inputs[0])
+    mask = make_mask(inputs[0])
+    assert_same(inputs, case, method, mask=mask, weights=make_weights(mask), lean=True)
+    whole = make_weights(torch.ones_like(mask))
+    assert_same(inputs, case, method, factor=make_factor("channel", inputs[0]), weights=whole)
+
+
+@each_method
+def test_weights_are_the_share_of_each_sample_in_the_sum(method, use):
+    """Twice the weight is twice the sample; nothing else of the branch sees it."""
+    use(method)
+    x, kernel, scale, shift, *maps = make("causal", grad=False)
+    weights = make_weights(make_mask(x))
+    n = (scale[:, None] * x + shift[:, None]) * weights
+    one, zero = torch.ones_like(scale), torch.zeros_like(scale)
+    settings = {"causal": True, "mask": weights > 0}
+    found = residual_branch(x, kernel, scale, shift, *maps, **settings, weights=weights) - x
+    expected = residual_branch(n, kernel, one, zero, *maps, causal=True) - n
+    assert_equal_to_rounding(found, expected)
+
+
+@each_method
+def test_weights_get_gradients_where_they_want_them(method, use):
+    use(method)
+    inputs = make("causal")
+    weights = make_weights(make_mask(inputs[0])).requires_grad_()
+    y = residual_branch(*inputs, weights=weights, causal=True)
+    expected = judge(inputs, "causal", method, weights=weights)
+    grad = torch.randn_like(y)
+    for wanted in (weights, inputs[0]):
+        (found,) = torch.autograd.grad(y, wanted, grad, retain_graph=True)
+        (right,) = torch.autograd.grad(expected, wanted, grad, retain_graph=True)
+        assert_equal_to_rounding(found, right)
 
 
 @each_lean
@@ -216,13 +264,15 @@ def test_second_backward_of_one_graph_gives_the_same(method, lean, use):
 def test_second_derivatives_equal_the_plain_branch(case, method, lean, use):
     use(method)
     inputs = make(case, batch=2)
-    factor, mask = make_factor("channel", inputs[0].detach()), make_mask(inputs[0])
+    mask = make_mask(inputs[0])
+    settings = {"factor": make_factor("channel", inputs[0].detach()), "mask": mask}
+    settings["weights"] = make_weights(mask)
     weight = torch.randn_like(inputs[0])
     causal = CASES[case][2]
     results = []
     for y in (
-        residual_branch(*inputs, factor=factor, mask=mask, causal=causal, lean=lean),
-        judge(inputs, case, method, factor, mask),
+        residual_branch(*inputs, **settings, causal=causal, lean=lean),
+        judge(inputs, case, method, **settings),
     ):
         first = torch.autograd.grad(y, inputs, weight, create_graph=True)
         results.append(torch.autograd.grad(sum(g.square().sum() for g in first), inputs))
@@ -271,8 +321,9 @@ def test_frozen_equals_the_plain_branch(case, method, masked, cache):
     cropped, origin = crop(kernel, x.shape[2:], causal=CASES[case][2])
     engine = ENGINES[method](cropped, origin, x.shape[2:])
     before = [t.clone() for t in inputs]
-    y = frozen_branch(x, engine, *maps, before=Affine(scale, shift, mask))
-    assert_equal_to_rounding(y, judge(inputs, case, method, None, mask))
+    weights = make_weights(mask) if masked else None
+    y = frozen_branch(x, engine, *maps, before=Affine(scale, shift, mask, weights))
+    assert_equal_to_rounding(y, judge(inputs, case, method, None, mask, weights))
     for a, b in zip(inputs, before, strict=True):
         assert torch.equal(a, b)
 
@@ -307,7 +358,7 @@ def torch_moments(x: Tensor) -> tuple[Tensor, Tensor]:
 @pytest.mark.parametrize("group_bytes", [1 << 23, 2 * 3 * 40 * 8, 1])
 @pytest.mark.parametrize("contiguous", [False, True])
 def test_moments_equal_torch(shape, group_bytes, contiguous, monkeypatch):
-    monkeypatch.setattr(branch, "GROUP_BYTES", group_bytes)
+    monkeypatch.setattr(tiles, "GROUP_BYTES", group_bytes)
     x = torch.randn(shape, dtype=torch.float64) * 3 + 2
     x = x if contiguous else x.movedim(1, -1).contiguous().movedim(-1, 1)
     x.requires_grad_()

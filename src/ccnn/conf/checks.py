@@ -12,6 +12,7 @@ CHOICES: dict[str, Sequence[object]] = {
     "model.dropout_kind": ("channel", "element"),
     "model.head": ("pool", "last", "none"),
     "model.init": ("energy", "authors", "none"),
+    "model.window": ("cut", "smooth"),
     "recipe.name": ("paper", "authors"),
 }
 WORDS_OR_NUMBERS: dict[str, Sequence[str]] = {

@@ -4,13 +4,19 @@ from collections.abc import Mapping
 from typing import Literal
 
 from ccnn.nn.dropout import DROPOUT_KINDS
+from ccnn.nn.masks import WINDOWS
 
 Head = Literal["pool", "last", "none"]
 HEADS = ("pool", "last", "none")
 
 _COUNTS = ("in_channels", "out_channels", "blocks", "channels", "kernel_channels", "kernel_layers")
 _RATES = ("dropout", "dropout_in")
-_CHOICES = {"head": HEADS, "dropout_kind": DROPOUT_KINDS}
+_CHOICES: dict[str, tuple[object, ...]] = {
+    "head": HEADS,
+    "dropout_kind": DROPOUT_KINDS,
+    "window": WINDOWS,
+    "lowpass": (False, True),
+}
 
 
 def check_arguments(arguments: Mapping[str, object], dim: int) -> None:
@@ -29,6 +35,7 @@ def check_arguments(arguments: Mapping[str, object], dim: int) -> None:
             raise ValueError(f"{name} must be a rate in [0, 1), got {value!r}")
     for name, choices in _CHOICES.items():
         if name in arguments and arguments[name] not in choices:
-            raise ValueError(f"{name} is {arguments[name]!r}; expected one of {', '.join(choices)}")
+            known = ", ".join(map(str, choices))
+            raise ValueError(f"{name} is {arguments[name]!r}; expected one of {known}")
     if arguments.get("head") == "last" and dim != 1:
         raise ValueError(f'head="last" needs one axis (D = 1), but size has {dim}')

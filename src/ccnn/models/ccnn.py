@@ -1,38 +1,29 @@
 """The Continuous CNN: one network for signals of any length, resolution and dimension."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ccnn.domain import Domain, Points, as_domain
+from ccnn.domain import Domain, Grid, Points, as_domain
 from ccnn.models.arguments import Head, check_arguments
-from ccnn.models.names import pick
+from ccnn.models.separable import separable_conv
 from ccnn.models.symbols import embed
 from ccnn.nn.block import ResidualBlock
-from ccnn.nn.conv import (
-    Reach,
-    SeparableFlexConv,
-    check_signal,
-    check_size,
-    gabor_spread,
-    read_radii,
-    read_reaches,
-    signal_axes,
-)
+from ccnn.nn.conv import SeparableFlexConv
 from ccnn.nn.dropout import Dropout, DropoutKind
 from ccnn.nn.init import Init, scale_branches_
-from ccnn.nn.kernels import KERNELS, MLP, AbstractKernelNet, GaborNet, MAGNet
-from ccnn.nn.kernels.base import Omega, per_axis
-from ccnn.nn.masks import GaussianMask, default_sigma
+from ccnn.nn.kernels.base import Omega
+from ccnn.nn.masks import Window
 from ccnn.nn.norm import BatchNorm
 from ccnn.nn.pointwise import Pointwise
 from ccnn.nn.pool import last_position, latest_points, mean_over_points, mean_over_positions
-from ccnn.nn.scattered import as_query, lay
+from ccnn.nn.reach import Reach, read_radii, read_reaches
+from ccnn.nn.scattered import as_query
+from ccnn.nn.signal import check_signal, check_size, lay, signal_axes, weights_of
 from ccnn.ops.affine import Affine
-from ccnn.ops.grids import KernelSize, resolve_kernel_size
+from ccnn.ops.grids import KernelSize
 
 
 class CCNN(nn.Module):
@@ -76,6 +67,12 @@ class CCNN(nn.Module):
     checkpoint
         Keep only the input of each block for the gradient and compute the rest again: less
         memory for more time, for very long signals. On grids; at points it changes nothing.
+    window
+        How the windows end: ``"cut"`` to zero at a tenth of their height, as in the paper, or
+        ``"smooth"``, without a jump (see `ccnn.nn.GaussianMask`).
+    lowpass
+        On a grid coarser than the training grid, take from the kernels what that grid cannot
+        hold. At points it changes nothing.
 
     Shapes
     ------
@@ -106,6 +103,8 @@ class CCNN(nn.Module):
         band: float = 1.0,
         init: Init = "energy",
         checkpoint: bool = False,
+        window: Window = "cut",
+        lowpass: bool = False,
     ) -> None:
         # Everything needed to build this network again, ready for JSON (`ccnn.save`).
         arguments = {k: v for k, v in locals().items() if k not in ("self", "__class__")}
@@ -117,40 +116,15 @@ class CCNN(nn.Module):
         self.out_channels = out_channels
         self.head = head
         self.checkpoint = checkpoint
-
-        def conv(before: int, after: int) -> SeparableFlexConv:
-            kernel_sizes = resolve_kernel_size(self.size, kernel_size, causal=causal)
-            sigma = [default_sigma(k) for k in kernel_sizes]
-            if mask_sigma is not None:
-                sigma = list(per_axis(mask_sigma, len(self.size), "mask_sigma"))
-            mask = GaussianMask(len(self.size), sigma=sigma)
-            network = _kernel_network(
-                pick(kernel, KERNELS, "kernel"),
-                before,
-                hidden=kernel_channels,
-                layers=kernel_layers,
-                omega_0=omega_0,
-                band=band,
-                sigma=mask.sigma.tolist(),
-                causal=causal,
-            )
-            return SeparableFlexConv(
-                before,
-                after,
-                size=self.size,
-                kernel_size=kernel_size,
-                kernel=network,
-                mask=mask,
-                causal=causal,
-                init=init,
-            )
-
         self.embedding = None if embedding is None else nn.Embedding(embedding, in_channels)
         self.dropout_in = nn.Dropout(dropout_in)
-        self.stem = conv(in_channels, channels)
+        self.stem = separable_conv(in_channels, channels, self.size, arguments)
         self.stem_norm = BatchNorm(channels)
         self.blocks = nn.ModuleList(
-            ResidualBlock(conv(channels, channels), Dropout(dropout, kind=dropout_kind))
+            ResidualBlock(
+                separable_conv(channels, channels, self.size, arguments),
+                Dropout(dropout, kind=dropout_kind),
+            )
             for _ in range(blocks)
         )
         self.norm = BatchNorm(channels)
@@ -210,7 +184,7 @@ class CCNN(nn.Module):
         x = F.gelu(x)
         for block, reach in zip(self.blocks, reaches[1:], strict=True):
             x = block(x, domain, reach=reach, lean=self.checkpoint)
-        return self._head(x, domain.mask)
+        return self._head(x, domain)
 
     def _run_at_points(
         self, x: Tensor, points: Points, query: Tensor | None, reaches: Sequence[Reach | None]
@@ -242,13 +216,17 @@ class CCNN(nn.Module):
     def _residual_blocks(self) -> list[ResidualBlock]:
         return [block for block in self.blocks if isinstance(block, ResidualBlock)]
 
-    def _head(self, x: Tensor, mask: Tensor | None) -> Tensor:
+    def _head(self, x: Tensor, grid: Grid) -> Tensor:
+        mask = grid.mask
         if self.head == "none":
             y: Tensor = self.output(self.norm(x, mask))
             return y if mask is None else torch.where(mask, y, 0.0)
         # The normalisation is affine in each channel, so it may follow the pooling.
         scale, shift = self.norm.affine(x, mask)
-        pooled = (mean_over_positions if self.head == "pool" else last_position)(x, mask)
+        if self.head == "pool":
+            pooled = mean_over_positions(x, mask, weights_of(grid))
+        else:
+            pooled = last_position(x, mask)
         return F.linear(pooled * scale + shift, self.output.weight, self.output.bias)
 
 
@@ -256,29 +234,3 @@ def _normalised(norm: BatchNorm, x: Tensor, points: Points) -> Tensor:
     """Normalise x (B, C, M), of which the first N are the samples, by the samples' statistics."""
     samples = x[..., : points.positions.shape[1]]
     return Affine(*norm.affine(samples, points.mask))(x).to(x.dtype)
-
-
-def _kernel_network(
-    kind: type[AbstractKernelNet],
-    out_channels: int,
-    *,
-    hidden: int,
-    layers: int,
-    omega_0: Omega,
-    band: float,
-    sigma: list[float],
-    causal: bool,
-) -> AbstractKernelNet:
-    """Build a kernel network of a given kind with the arguments that kind knows."""
-    dim = len(sigma)
-    if issubclass(kind, MLP):
-        return kind(dim, out_channels, hidden=hidden, layers=layers)
-    settings: dict[str, Any] = {
-        "hidden": hidden,
-        "layers": layers,
-        "omega_0": omega_0,
-        "band": band,
-    }
-    if issubclass(kind, MAGNet | GaborNet):
-        settings |= {"spread": gabor_spread(sigma), "causal": causal}
-    return kind(dim, out_channels, **settings)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from ccnn.models.ckcnn import CKCNN
-from ccnn.nn.conv import check_size
+from ccnn.nn.signal import check_size
 
 # The length of the training sequences is not in all of their files; these lack it. By channels,
 # classes and ω₀.

@@ -9,7 +9,8 @@ from typing import Any
 
 from torch import nn
 
-from ccnn.nn.conv import FlexConv, gabor_spread
+from ccnn.nn.conv import FlexConv
+from ccnn.nn.init import gabor_spread
 from ccnn.nn.kernels import MAGNet
 from ccnn.nn.kernels.base import per_axis
 from ccnn.nn.kernels.mfn import GaborFilter

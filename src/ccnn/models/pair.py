@@ -8,7 +8,8 @@ from torch import Tensor, nn
 
 from ccnn.domain import Domain, Grid, as_domain
 from ccnn.models.ccnn import CCNN
-from ccnn.nn.conv import SeparableFlexConv, signal_axes
+from ccnn.nn.conv import SeparableFlexConv
+from ccnn.nn.signal import signal_axes
 
 
 class PairCCNN(nn.Module):
@@ -70,4 +71,4 @@ def _flat(domain: Domain | None, pairs: int) -> Domain | None:
     lengths = domain.lengths
     if not isinstance(lengths, Tensor) or lengths.shape != (pairs, 2):
         return domain
-    return Grid(spacing=domain.spacing, lengths=lengths.flatten())
+    return Grid(domain.spacing, lengths=lengths.flatten(), weights=domain.weights)

@@ -10,11 +10,13 @@ from torch import Tensor, nn
 from ccnn.domain import Domain, Grid, as_domain
 from ccnn.models.arguments import check_arguments
 from ccnn.models.symbols import embed
-from ccnn.nn.conv import AbstractContinuousConv, check_signal, check_size, read_reaches
+from ccnn.nn.conv import AbstractContinuousConv
 from ccnn.nn.init import INITS
 from ccnn.nn.pointwise import Pointwise
 from ccnn.nn.pool import last_position, mean_over_positions
 from ccnn.nn.post_norm import Norm, PostNormBlock
+from ccnn.nn.reach import read_reaches
+from ccnn.nn.signal import check_signal, check_size, lay_grid, weights_of
 
 Reach = Sequence[int] | None
 
@@ -89,7 +91,7 @@ class AbstractPostNormNet(nn.Module):
         if self.embedding is not None:
             x = embed(x, self.embedding, grid, len(self.size))
         check_signal(x, self.in_channels, len(self.size), self.output.weight)
-        grid = grid.on(x)
+        grid = lay_grid(grid, x, causal=layers[0].causal)
         if layers[0].cache is not None:  # inside ccnn.cached
             with torch.no_grad():
                 return self._run(x, grid, [None] * len(layers))
@@ -105,13 +107,17 @@ class AbstractPostNormNet(nn.Module):
             x = F.relu(self.stem_norm(self.stem(x, grid, reach=rest.pop(0)), grid.mask))
         for i, block in enumerate(self.blocks):
             x = block(x, grid, reaches=rest[2 * i : 2 * i + 2])
-        return self._head(x, grid.mask)
+        return self._head(x, grid)
 
-    def _head(self, x: Tensor, mask: Tensor | None) -> Tensor:
+    def _head(self, x: Tensor, grid: Grid) -> Tensor:
+        mask = grid.mask
         if self.head == "none":
             y: Tensor = self.output(x)
             return y if mask is None else torch.where(mask, y, 0.0)
-        pooled = (mean_over_positions if self.head == "pool" else last_position)(x, mask)
+        if self.head == "pool":
+            pooled = mean_over_positions(x, mask, weights_of(grid))
+        else:
+            pooled = last_position(x, mask)
         return F.linear(pooled, self.output.weight, self.output.bias)
 
     def convolutions(self) -> list[AbstractContinuousConv]:

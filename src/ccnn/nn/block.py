@@ -9,10 +9,12 @@ from torch.utils.checkpoint import checkpoint
 
 from ccnn.domain import Domain, Grid, Points
 from ccnn.nn.cache import Cache, refuse_training
-from ccnn.nn.conv import Reach, SeparableFlexConv
+from ccnn.nn.conv import SeparableFlexConv
 from ccnn.nn.dropout import Dropout
 from ccnn.nn.norm import BatchNorm
 from ccnn.nn.pointwise import Pointwise
+from ccnn.nn.reach import Reach
+from ccnn.nn.signal import weights_of
 from ccnn.ops.affine import Affine
 from ccnn.ops.branch import frozen_branch, is_fast, residual_branch
 from ccnn.ops.conv import Engine, prepare
@@ -79,6 +81,7 @@ class ResidualBlock(nn.Module):
             *self._maps(),
             factor=self.dropout.factor(x),
             mask=grid.mask,
+            weights=weights_of(grid),
             causal=self.conv.causal,
             lean=lean,
         )
@@ -114,7 +117,8 @@ class ResidualBlock(nn.Module):
         spacings = grid.spacings(self.conv.dim)
         weight_1, bias_1, weight_2, bias_2 = self._maps()
         scale, shift = self.norm.affine(x)
-        if grid.mask is not None:
+        weights = weights_of(grid)
+        if grid.mask is not None or weights is not None:
             return frozen_branch(
                 x,
                 self.conv.engine(x, spacings, cache),
@@ -122,7 +126,7 @@ class ResidualBlock(nn.Module):
                 bias_1,
                 weight_2,
                 bias_2,
-                before=Affine(scale, shift, grid.mask),
+                before=Affine(scale, shift, grid.mask, weights),
             )
 
         def make() -> tuple[Engine, Tensor]:

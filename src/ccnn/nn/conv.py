@@ -1,7 +1,6 @@
 """Continuous convolutions: a kernel network, a window and a convolution meet here."""
 
 import abc
-import math
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -10,21 +9,19 @@ from torch import Tensor, nn
 
 from ccnn.domain import Domain, Grid, Points, as_domain
 from ccnn.nn.cache import Cache, refuse_training
-from ccnn.nn.init import INITS, Init, limit_band_, match_energy_, reweight_like_authors_
+from ccnn.nn.init import Init, gabor_spread, initialise_
 from ccnn.nn.kernels import AbstractKernelNet, MAGNet
 from ccnn.nn.masks import GaussianMask, default_sigma
 from ccnn.nn.pointwise import Pointwise
-from ccnn.nn.scattered import OffsetKernel, as_query, convolve_scattered, lay
+from ccnn.nn.reach import Reach, read_radii, read_reaches
+from ccnn.nn.sampling import sample_kernel
+from ccnn.nn.scattered import OffsetKernel, as_query, convolve_scattered
+from ccnn.nn.signal import check_signal, check_size, lay, signal_axes, weights_of
 from ccnn.ops import grids
 from ccnn.ops.affine import Affine
 from ccnn.ops.branch import mix
-from ccnn.ops.conv import Engine, check_dtype, convolve, prepare
-
-# How far a kernel reaches per axis, in samples: current ones on a grid, training ones at points.
-Reach = Sequence[float]
-
-# The reference implementation's value.
-_SPREAD_IN_SIGMA = 1.667
+from ccnn.ops.conv import Engine, convolve, prepare
+from ccnn.ops.lowpass import oversampling
 
 
 class AbstractContinuousConv(nn.Module, abc.ABC):
@@ -53,6 +50,9 @@ class AbstractContinuousConv(nn.Module, abc.ABC):
         reference implementation's rule) or ``"none"``.
     gain
         See ``init``.
+    lowpass
+        On a grid coarser than the training grid, take from the kernel what that grid cannot hold,
+        before it is sampled there (`ccnn.ops.lowpass`). At points it changes nothing.
 
     Shapes
     ------
@@ -75,6 +75,7 @@ class AbstractContinuousConv(nn.Module, abc.ABC):
         causal: bool = False,
         init: Init = "energy",
         gain: float = 1.0,
+        lowpass: bool = False,
     ) -> None:
         super().__init__()
         self.in_channels = in_channels
@@ -84,6 +85,7 @@ class AbstractContinuousConv(nn.Module, abc.ABC):
         if causal and self.dim != 1:
             raise ValueError(f"causal needs one axis (D = 1), but size is {self.size}")
         self.causal = causal
+        self.lowpass = lowpass
         self.kernel_size = grids.resolve_kernel_size(self.size, kernel_size, causal=causal)
         self.mask = self._default_mask() if mask is None else self._checked(mask)
         self.kernel = self._default_kernel() if kernel is None else kernel
@@ -91,7 +93,16 @@ class AbstractContinuousConv(nn.Module, abc.ABC):
         self.mix = Pointwise(in_channels, out_channels) if self.depthwise else None
         self.cache: Cache | None = None
         self._check_kernel()
-        self._initialise(init, gain)
+        initialise_(
+            self.kernel,
+            self.mask,
+            self.kernel_size,
+            sample=self.sampled_kernel,
+            init=init,
+            gain=gain,
+            fan_in=1 if self.depthwise else in_channels,
+            causal=causal,
+        )
 
     @property
     def kernel_count(self) -> int:
@@ -128,24 +139,15 @@ class AbstractContinuousConv(nn.Module, abc.ABC):
                 f"dim={self.dim}, out_channels={self.kernel_count}"
             )
 
-    def _initialise(self, init: Init, gain: float) -> None:
-        if init not in INITS:
-            raise ValueError(f"init is {init!r}; expected one of {', '.join(INITS)}")
-        if self.kernel.omega_0 == "auto":
-            limit_band_(self.kernel, self.kernel_size)
-        if init == "energy":
-            match_energy_(self.kernel, self.sampled_kernel, gain=gain)
-        elif init == "authors":
-            reweight_like_authors_(
-                self.kernel,
-                self.mask,
-                self.kernel_size,
-                fan_in=1 if self.depthwise else self.in_channels,
-                causal=self.causal,
-            )
+    def oversampling(self, spacing: Sequence[float]) -> tuple[int, ...]:
+        """Return how many times as finely the kernel is sampled as the signal, on each axis."""
+        return tuple(oversampling(s) if self.lowpass else 1 for s in spacing)
 
     def reach(self, spacing: Sequence[float]) -> tuple[int, ...]:
-        """Return the furthest offset that is sampled on each axis, in current samples."""
+        """Return the furthest offset at which the kernel network is asked, on each axis.
+
+        In current samples, or in the finer ones of `oversampling`.
+        """
         return read_reaches([self], spacing)[0]
 
     def sampled_kernel(
@@ -154,34 +156,25 @@ class AbstractContinuousConv(nn.Module, abc.ABC):
         """Return the kernel this layer uses now, on a grid of the given spacing.
 
         It includes the window and the factor spacing^D of Eq. (1), and stops where the window
-        is cut (rounded up to a bucket, the rest being zeros).
+        is cut (rounded up to a bucket, the rest being zeros), or where its low-pass ends.
 
         Shapes
         ------
         result : (C_in, *K) if depthwise, else (C_out, C_in, *K)
         """
         spacings = Grid(spacing).spacings(self.dim)
-        if reach is None:
-            reach = self.reach(spacings)
-        # In half precision a kernel network's phases would be noise.
-        with torch.autocast(self.bias.device.type, enabled=False):
-            relative = [
-                grids.relative_axis(int(n), k, s, causal=self.causal)
-                for n, k, s in zip(reach, self.kernel_size, spacings, strict=True)
-            ]
-            zero = grids.lag_zero(causal=self.causal)
-            values = self.kernel.on_grid([self._cast(axis + zero) for axis in relative])
-            if self.mask is not None:
-                keep = [grids.step_in_coordinates(k) for k in self.kernel_size]
-                values = values * self.mask.on_grid([self._cast(a) for a in relative], keep=keep)
-            kernel = values.movedim(-1, 0) * math.prod(spacings)  # (kernel_count, *K)
+        kernel = sample_kernel(
+            self.kernel,
+            self.mask,
+            self.kernel_size,
+            spacings=spacings,
+            finer=self.oversampling(spacings),
+            reach=self.reach(spacings) if reach is None else [int(n) for n in reach],
+            causal=self.causal,
+        )
         if self.depthwise:
             return kernel
         return kernel.reshape(self.out_channels, self.in_channels, *kernel.shape[1:])
-
-    def _cast(self, axis: Tensor) -> Tensor:
-        weight = self.kernel.last.weight
-        return axis.to(device=weight.device, dtype=weight.dtype)
 
     @torch.no_grad()
     def engine(self, x: Tensor, spacings: Sequence[float], cache: Cache) -> Engine:
@@ -246,6 +239,8 @@ class AbstractContinuousConv(nn.Module, abc.ABC):
     ) -> Tensor:
         if domain.mask is not None:
             x = torch.where(domain.mask, x, 0.0)
+        if isinstance(domain, Grid) and (weights := weights_of(domain)) is not None:
+            x = (x * weights).to(x.dtype)
         y = self._convolve(x, domain, reach, query)
         if then is not None and self.mix is not None:
             scale, shift = then
@@ -299,95 +294,3 @@ class CKConv(AbstractContinuousConv):
 
     depthwise = False
     windowed = False
-
-
-def gabor_spread(sigma: Sequence[float]) -> list[float]:
-    """Return how far from lag zero a fresh network's Gabor centres lie, for a window's σ."""
-    return [_SPREAD_IN_SIGMA * abs(s) for s in sigma]
-
-
-def read_reaches(
-    layers: Sequence[AbstractContinuousConv], spacing: Sequence[float]
-) -> list[tuple[int, ...]]:
-    """Return `AbstractContinuousConv.reach` of several layers with a single host read."""
-    return [
-        tuple(
-            _reach(window, k, s, causal=layer.causal)
-            for window, k, s in zip(windows, layer.kernel_size, spacing, strict=True)
-        )
-        for layer, windows in zip(layers, _read_windows(layers), strict=True)
-    ]
-
-
-def read_radii(layers: Sequence[AbstractContinuousConv]) -> list[tuple[float, ...]]:
-    """Return how far each layer reaches on each axis, in training samples, with one host read."""
-    return [
-        tuple(
-            grids.with_slack(min(window, grids.furthest_offset(k, causal=layer.causal)))
-            for window, k in zip(windows, layer.kernel_size, strict=True)
-        )
-        for layer, windows in zip(layers, _read_windows(layers), strict=True)
-    ]
-
-
-def _read_windows(layers: Sequence[AbstractContinuousConv]) -> list[list[float]]:
-    """Return how far the window of each layer lets it reach, in training samples."""
-    masks = [layer.mask for layer in layers if layer.mask is not None]
-    extents = iter(torch.stack([m.extent() for m in masks]).tolist() if masks else [])
-    result = []
-    for layer in layers:
-        window = [math.inf] * layer.dim if layer.mask is None else next(extents)
-        steps = [grids.step_in_coordinates(k) for k in layer.kernel_size]
-        # The direct neighbours are always kept. A NaN, which is below nothing, is no bound.
-        result.append(
-            [
-                max(w / step, 1.0) if w < math.inf else math.inf
-                for w, step in zip(window, steps, strict=True)
-            ]
-        )
-    return result
-
-
-# The bounds decide shapes, so they must be known on the host; a compiled graph would be made anew
-# for every value of σ instead of for its bucket. This is the mark that torch.compiler.disable
-# sets; calling it would import torch's compiler with us, as long as importing torch takes.
-read_reaches._torchdynamo_disable = True  # type: ignore[attr-defined]
-
-
-def _reach(window: float, kernel_size: int, spacing: float, *, causal: bool) -> int:
-    most = grids.furthest_offset(kernel_size, causal=causal)
-    limit = grids.samples_within(most, spacing)
-    if not window < most:
-        return limit
-    return min(grids.bucket(grids.samples_within(window, spacing)), limit)
-
-
-def signal_axes(domain: Domain, dim: int) -> int:
-    """Return how many axes a signal has after its channels: D, or one of scattered points."""
-    return 1 if isinstance(domain, Points) else dim
-
-
-def check_size(size: Sequence[int]) -> tuple[int, ...]:
-    """Return a signal's training size as a tuple of positive integers."""
-    if isinstance(size, int) or not all(isinstance(n, int) and n > 0 for n in size) or not size:
-        raise ValueError(
-            f"size must be a tuple of positive integers, one per axis of the signal, such as "
-            f"(784,) or (32, 32); got {size!r}"
-        )
-    return tuple(size)
-
-
-def check_signal(x: Tensor, channels: int, dim: int, weight: Tensor) -> None:
-    """Refuse a signal that does not fit a layer with the given weights."""
-    check_dtype(x, "x")
-    if x.ndim != dim + 2 or x.shape[1] != channels:
-        axes = ", ".join("SHWTUV"[0] + (str(d + 1) if dim > 1 else "") for d in range(dim))
-        raise ValueError(
-            f"x must have shape (B, {channels}, {axes}): {channels} channel(s) and {dim} "
-            f"axis/axes, got {tuple(x.shape)}"
-        )
-    if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
-        raise TypeError(
-            f"x is {x.dtype} but the layer's parameters are {weight.dtype}; cast x, or the "
-            "module with .double() or .float()"
-        )

@@ -20,8 +20,42 @@ from ccnn.ops.grids import nyquist
 Init = Literal["energy", "authors", "none"]
 INITS = ("energy", "authors", "none")
 
+# The reference implementation's value.
+_SPREAD_IN_SIGMA = 1.667
+
 # Far below the energy of any kernel that has a tap away from lag zero.
 _SILENT = 1e-6
+
+
+def gabor_spread(sigma: Sequence[float]) -> list[float]:
+    """Return how far from lag zero a fresh network's Gabor centres lie, for a window's σ."""
+    return [_SPREAD_IN_SIGMA * abs(s) for s in sigma]
+
+
+def initialise_(
+    net: AbstractKernelNet,
+    mask: GaussianMask | None,
+    kernel_size: Sequence[int],
+    *,
+    sample: Callable[[], Tensor],
+    init: Init,
+    gain: float,
+    fan_in: int,
+    causal: bool,
+) -> None:
+    """Fit the kernel network of a layer to its grid, as ``init`` of `AbstractContinuousConv` says.
+
+    ``sample`` returns the layer's kernel as it is now, ``fan_in`` is the number of input channels
+    that it sums over.
+    """
+    if init not in INITS:
+        raise ValueError(f"init is {init!r}; expected one of {', '.join(INITS)}")
+    if net.omega_0 == "auto":
+        limit_band_(net, kernel_size)
+    if init == "energy":
+        match_energy_(net, sample, gain=gain)
+    elif init == "authors":
+        reweight_like_authors_(net, mask, kernel_size, fan_in=fan_in, causal=causal)
 
 
 @torch.no_grad()

@@ -2,11 +2,15 @@
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from ccnn.nn.kernels.base import check_at_least, per_axis
+
+Window = Literal["cut", "smooth"]
+WINDOWS = ("cut", "smooth")
 
 # Keeps c/σ finite for σ = 0, and is below the σ of one sample even for a kernel of a million.
 _EPSILON = 1e-6
@@ -14,12 +18,20 @@ _EPSILON = 1e-6
 # The coordinate of a neighbour and the bound it is compared with are rounded apart.
 _SLACK = 1 + 1e-5
 
+# Where a smooth window ends, its exponent stops here instead of at -∞, for finite gradients.
+# exp(-150) is zero in float32 and 1e-65 in float64.
+_DEEPEST = 150.0
+
 
 class GaussianMask(nn.Module):
     """A Gaussian window whose width is learned.
 
-    w(c) = Π_d exp(-½ (c_d - μ_d)² / σ_d²), cut to zero on every axis where its factor is below
-    the threshold τ.
+    w(c) = Π_d exp(-½ u_d²),  u_d = (c_d - μ_d) / σ_d, cut to zero on every axis where its factor is
+    below the threshold τ: at the radius r = σ √(2 ln 1/τ). With ``window="smooth"`` a factor is
+
+    exp(-½ u² / (1 - (σu/r)²)),
+
+    which vanishes at the same r with all its derivatives.
 
     §2.1 "Learning of hyperparameters". Multiplying a kernel by w learns the kernel's size.
 
@@ -35,6 +47,8 @@ class GaussianMask(nn.Module):
         Whether the middle is learned too (FlexConv does, the CCNN does not).
     threshold
         τ, the fraction of the peak below which the window is cut.
+    window
+        ``"cut"``, the paper's, or ``"smooth"``.
 
     Shapes
     ------
@@ -44,7 +58,13 @@ class GaussianMask(nn.Module):
     Notes
     -----
     The sign of σ does not matter, σ = 0 leaves lag zero alone with finite gradients, and a huge
-    σ is no window.
+    σ is no window. Both windows are 1 at μ, have the same curvature there and the same radius, and
+    grow everywhere with σ: a learned σ means the same size. In powers of τ, with s = (c - μ)/r,
+    they are τ^(s²) and τ^(s²/(1-s²)); the square of (τ^(s²) - τ)₊ would be C¹ only, and two
+    thirds as wide at half its height.
+
+    The cut keeps the direct neighbours of lag zero. A smooth window does not: it is zero there
+    once r is less than a sample, and a grid then gives σ no gradient.
     """
 
     sigma: Tensor
@@ -58,13 +78,17 @@ class GaussianMask(nn.Module):
         mean: float | Sequence[float] = 0.0,
         learn_mean: bool = False,
         threshold: float = 0.1,
+        window: Window = "cut",
     ) -> None:
         super().__init__()
         check_at_least(1, dim=dim)
         if not 0 < threshold < 1:
             raise ValueError(f"threshold must lie between 0 and 1, got {threshold}")
+        if window not in WINDOWS:
+            raise ValueError(f"window is {window!r}; expected one of {', '.join(WINDOWS)}")
         self.dim = dim
         self.threshold = threshold
+        self.window: Window = window
         self.sigma = nn.Parameter(
             torch.tensor(per_axis(sigma, dim, "sigma"), dtype=torch.get_default_dtype())
         )
@@ -96,7 +120,10 @@ class GaussianMask(nn.Module):
             raise ValueError(f"expected coordinates with {self.dim} axes, got {axes}")
 
     def smooth(self, coords: Tensor) -> Tensor:
-        """Return the window before it is cut: (*K, D) -> (*K, 1)."""
+        """Return the window before it is cut: (*K, D) -> (*K, 1).
+
+        A smooth window is its own: what a cut would take away is zero.
+        """
         self._check(coords.shape[-1])
         factors = [self._value(coords[..., d], d) for d in range(self.dim)]
         return torch.stack(factors, dim=-1).prod(dim=-1, keepdim=True)
@@ -118,10 +145,14 @@ class GaussianMask(nn.Module):
     def _value(self, coord: Tensor, d: int) -> Tensor:
         # hypot, because σ² would overflow or vanish long before σ does.
         width = torch.hypot(self.sigma[d], self.sigma.new_tensor(_EPSILON))
-        return torch.exp(-0.5 * ((coord - self.mean[d]) / width).square())
+        square = ((coord - self.mean[d]) / width).square()
+        if self.window == "smooth":
+            end = -2 * math.log(self.threshold)  # what it is at the radius
+            square = square / (1 - square / end).clamp(min=0.5 * end / _DEEPEST)
+        return torch.exp(-0.5 * square)
 
     def radius(self) -> Tensor:
-        """Return the distance from the mean at which the window falls to τ, (D,), no gradient."""
+        """Return the distance from the mean at which the window ends, (D,), no gradient."""
         return self.sigma.detach().abs() * math.sqrt(-2 * math.log(self.threshold))
 
     def extent(self) -> Tensor:
@@ -130,7 +161,8 @@ class GaussianMask(nn.Module):
 
     def extra_repr(self) -> str:
         """Return the settings shown by ``print``."""
-        return f"dim={self.dim}, sigma={[round(s, 4) for s in self.sigma.tolist()]}"
+        sigma = [round(s, 4) for s in self.sigma.tolist()]
+        return f"dim={self.dim}, sigma={sigma}" + (", smooth" if self.window == "smooth" else "")
 
 
 @torch.no_grad()

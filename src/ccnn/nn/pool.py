@@ -4,8 +4,15 @@ import torch
 from torch import Tensor
 
 
-def mean_over_positions(x: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Return the mean over valid positions: (B, C, *S), mask (B, 1, *S) -> (B, C)."""
+def mean_over_positions(
+    x: Tensor, mask: Tensor | None = None, weights: Tensor | None = None
+) -> Tensor:
+    """Return the mean over valid positions: (B, C, *S), mask (B, 1, *S) -> (B, C).
+
+    With weights (B, 1, *S), zero where there is no sample, it is Σwx/Σw.
+    """
+    if weights is not None:
+        return mean_over_points(x.flatten(start_dim=2), weights.flatten(start_dim=1))
     if mask is None:
         return x.flatten(start_dim=2).mean(dim=-1)
     count = mask.flatten(start_dim=2).sum(dim=-1)  # (B, 1)

@@ -54,8 +54,9 @@ class OffsetKernel(nn.Module):
         """Return a function that says where the window, as it is now, is not cut.
 
         (P, D) -> (P,), bool. The gradient asks it again, maybe when the layer has other weights.
+        None where nothing is cut: a smooth window is zero by itself.
         """
-        if self.mask is None:
+        if self.mask is None or self.mask.window == "smooth":
             return None
         cut = self.mask.cut(keep=self.steps)
         return lambda offset: cut(self._cast(offset * offset.new_tensor(self.steps)))

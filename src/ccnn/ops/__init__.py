@@ -2,6 +2,7 @@
 
 from ccnn.ops.conv import convolve
 from ccnn.ops.grids import coordinate_grid
+from ccnn.ops.holes import hole_weights
 from ccnn.ops.plan import plan
 from ccnn.ops.points import convolve_points
 from ccnn.ops.quadrature import density_weights, gap_weights
@@ -14,5 +15,6 @@ __all__ = [
     "density_weights",
     "gap_weights",
     "good_size",
+    "hole_weights",
     "plan",
 ]

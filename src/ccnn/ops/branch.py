@@ -5,8 +5,8 @@ and back. Here a group of signals that fits the cache goes all the way through t
 the next one starts; the gradient is written by hand and does the same.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -23,10 +23,7 @@ from ccnn.ops.conv import (
     plain,
 )
 from ccnn.ops.plan import plan
-
-# Signals go through the branch in groups of about this many bytes. Measured on workload a of
-# benchmarks/speed.py, 2 to 32 MB differ by less than the noise; smaller ones keep less memory.
-GROUP_BYTES = 1 << 22
+from ccnn.ops.tiles import Tile, groups_of, tiles_of
 
 gelu_backward = torch.ops.aten.gelu_backward
 
@@ -43,10 +40,11 @@ def residual_branch(
     *,
     factor: Tensor | None = None,
     mask: Tensor | None = None,
+    weights: Tensor | None = None,
     causal: bool = False,
     lean: bool = False,
 ) -> Tensor:
-    """Return y = x + GELU(W₂ (f · GELU(W₁ (K ⋆ n) + b₁)) + b₂) with n = scale · x + shift.
+    """Return y = x + GELU(W₂ (f · GELU(W₁ (K ⋆ n) + b₁)) + b₂) with n = w (scale · x + shift).
 
     §3 "An improved residual block", after its normalisation has become a scale and a shift.
 
@@ -64,6 +62,8 @@ def residual_branch(
         What dropout multiplies by, if anything.
     mask
         Where samples exist; n is zero elsewhere.
+    weights
+        What n is multiplied by, zero where there is no sample: how much of space each stands for.
     causal
         As in `ccnn.ops.convolve`.
     lean
@@ -76,16 +76,16 @@ def residual_branch(
     scale, shift, bias_1, bias_2 : (C,)
     weight_1, weight_2 : (C, C)
     factor : (B, C, 1, …) or (B, C, *S)
-    mask : (B, 1, *S)
+    mask, weights : (B, 1, *S)
     """
     kernel, origin = crop(kernel, x.shape[2:], causal=causal)
     inputs = (x, kernel, scale, shift, weight_1, bias_1, weight_2, bias_2)
     recording = needs_gradient(*inputs)
     method = plan(x.shape, kernel.shape, training=recording).method
-    if not is_fast(x):
-        return plain_branch(inputs, factor, mask, origin, method)
+    if not is_fast(x) or (weights is not None and needs_gradient(weights)):
+        return plain_branch(inputs, factor, mask, origin, method, weights)
     y: Tensor = _Branch.apply(  # type: ignore[no-untyped-call]  # torch does not type it
-        *inputs, factor, mask, origin, method, recording, lean
+        *inputs, factor, mask, weights, origin, method, recording, lean
     )
     return y
 
@@ -101,10 +101,11 @@ def plain_branch(
     mask: Tensor | None,
     origin: Sequence[int],
     method: str,
+    weights: Tensor | None = None,
 ) -> Tensor:
     """As `residual_branch`, one operation after the other: the judge of the fast one."""
     x, kernel, scale, shift, weight_1, bias_1, weight_2, bias_2 = inputs
-    n = Affine(scale, shift, mask)(x)
+    n = Affine(scale, shift, mask, weights)(x)
     h = F.gelu(mix(plain(n, kernel, origin, method), weight_1, bias_1))
     h = h if factor is None else h * factor
     return x + F.gelu(mix(h, weight_2, bias_2))
@@ -174,10 +175,10 @@ class _Branch(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, *arguments: Any) -> Tensor:
-        *inputs, factor, mask, origin, method, recording, lean = arguments
+        *inputs, factor, mask, weights, origin, method, recording, lean = arguments
         x, kernel, scale, shift, *maps = inputs
         engine = ENGINES[method](kernel, origin, x.shape[2:])
-        before = Affine(scale, shift, mask)
+        before = Affine(scale, shift, mask, weights)
         y = torch.empty(x.shape, dtype=x.dtype)
         kept: list[Tensor] = []
         for group in groups_of(x):
@@ -185,22 +186,22 @@ class _Branch(torch.autograd.Function):
             keep = recording and not lean
             kept += _forward(x[group], engine, before.part(group), maps, f, y[group], keep=keep)
         if recording:
-            ctx.save_for_backward(*inputs, factor, mask, *kept)
+            ctx.save_for_backward(*inputs, factor, mask, weights, *kept)
             # A transformed kernel is as large as a signal.
             ctx.engine, ctx.rest = None if lean else engine, (origin, method)
         return y
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        *inputs, factor, mask = ctx.saved_tensors[:10]
-        if torch.is_grad_enabled():  # somebody wants second derivatives
-            y = plain_branch(inputs, factor, mask, *ctx.rest)
-            return (*differentiable_gradients(y, inputs, grad), *(None,) * 6)
-        kept = ctx.saved_tensors[10:]
+        *inputs, factor, mask, weights = ctx.saved_tensors[:11]
         origin, method = ctx.rest
+        if torch.is_grad_enabled():  # somebody wants second derivatives
+            y = plain_branch(inputs, factor, mask, origin, method, weights)
+            return (*differentiable_gradients(y, inputs, grad), *(None,) * 7)
+        kept = ctx.saved_tensors[11:]
         engine = ctx.engine or ENGINES[method](inputs[1], origin, grad.shape[2:])
-        grads = _gradients(engine, inputs, factor, mask, kept, grad.contiguous())
-        return (*grads, *(None,) * 6)
+        grads = _gradients(engine, inputs, factor, mask, weights, kept, grad.contiguous())
+        return (*grads, *(None,) * 7)
 
 
 def _gradients(
@@ -208,6 +209,7 @@ def _gradients(
     inputs: Sequence[Tensor],
     factor: Tensor | None,
     mask: Tensor | None,
+    weights: Tensor | None,
     kept: Sequence[Tensor],
     grad: Tensor,
 ) -> list[Tensor]:
@@ -220,7 +222,7 @@ def _gradients(
     shape = (-1, *(1,) * (x.ndim - 2))
     saved = iter(kept)
     for group in groups_of(x):
-        before = Affine(scale, shift, mask).part(group)
+        before = Affine(scale, shift, mask, weights).part(group)
         u = next(saved) if kept else engine.apply(x[group], before).flatten(2)
         f = _factor(factor, group)
         # Where nothing was kept u is ours, and each piece of it is used but once.
@@ -240,8 +242,7 @@ def _gradients(
             torch.bmm(weight_1.mT.expand(len(g_1), -1, -1), g_1, out=tile(grad_u))
         g_n = engine.adjoint(grad_u.view(x[group].shape), x[group], before, out=grad_x[group])
         assert g_n is not None
-        if before.mask is not None:
-            g_n = torch.where(before.mask, g_n, 0.0)
+        g_n = before.of_input(g_n)
         flat_g, flat_x = g_n.flatten(2), x[group].flatten(2)
         of_shift += flat_g.sum(dim=-1).sum(dim=0)
         for tile in tiles_of(flat_x):
@@ -273,63 +274,5 @@ def _factor(factor: Tensor | None, group: slice) -> Tensor | None:
     return None if factor is None else factor[group].flatten(2)
 
 
-def _dropped(h: Tensor, factor: Tensor | None, tile: "Tile") -> Tensor:
+def _dropped(h: Tensor, factor: Tensor | None, tile: Tile) -> Tensor:
     return h if factor is None else h.mul_(tile(factor))
-
-
-def groups_of(x: Tensor) -> Iterator[slice]:
-    """Cut a batch into groups of signals that fit the cache, of about equal size."""
-    groups = max(1, round(x.numel() * x.element_size() / GROUP_BYTES))
-    step = max(1, -(-len(x) // groups))
-    if step > 1:  # one signal uses all threads, of several each takes its own
-        threads = torch.get_num_threads()
-        step = -(-step // threads) * threads
-    for b in range(0, len(x), step):
-        yield slice(b, b + step)
-
-
-# Columns of a matrix product: wider ones are slower, many at once are faster.
-_WIDEST, _NARROWEST = 2048, 256
-
-
-class Tile(NamedTuple):
-    """Some positions of a group of signals, as a batch: (B, C, P) -> (B', C, P').
-
-    Several signals are a batch already, and are taken as they are. The positions of a single one
-    are cut into ``columns`` blocks of equal size, of which a tile has some.
-    """
-
-    columns: int
-    part: slice
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """Return a view of x (B, C, P) or (C, P); numbers that hold everywhere pass as they are."""
-        if self.columns == 0 or x.shape[-1] == 1:
-            return x
-        x = x.view(x.shape[-2], -1) if x.is_contiguous() else x.flatten(0, -2)  # (C, P)
-        if self.columns == 1:
-            return x[None, :, self.part]
-        return x.view(len(x), self.columns, -1).movedim(1, 0)[self.part]
-
-
-def tiles_of(u: Tensor) -> Iterator[Tile]:
-    """Cut a group, (B, C, P), into tiles that fit the cache."""
-    batch, channels, count = u.shape
-    per_position = channels * u.element_size()
-    if batch > 1 or count * per_position <= GROUP_BYTES // 4:
-        yield Tile(0, slice(None))
-        return
-    columns = _columns(count)
-    # Without a fitting divisor a tile is one block of any size.
-    width = count // columns if columns > 1 else 1
-    step = max(1, GROUP_BYTES // (per_position * width))
-    for i in range(0, columns if columns > 1 else count, step):
-        yield Tile(columns, slice(i, i + step))
-
-
-def _columns(count: int) -> int:
-    """Return into how many equal blocks to cut: an even number if possible, or 1 if none fits."""
-    fitting = range(-(-count // _WIDEST), count // _NARROWEST + 1)
-    divisors = [n for n in fitting if count % n == 0]
-    even = [n for n in divisors if n % 2 == 0]
-    return next(iter([*even, *divisors]), 1)

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ccnn.ops.branch import groups_of
+from ccnn.ops.tiles import groups_of
 
 # E[x²] - E[x]² cancels where the mean is large. Up to this many variances the square of the mean
 # costs less than one digit, and a pass is saved; beyond it the sums are those of x - mean.

@@ -240,12 +240,12 @@ def _positions(
 
 def _profile(layer: AbstractContinuousConv, spacing: float) -> tuple[Tensor, Tensor]:
     """Return positions and values / spacing^D along the last axis: (K,), (kernel_count, K)."""
-    # A spacing beyond the kernel's end leaves lag zero alone on that axis.
-    others = [2.0 * size for size in layer.kernel_size[:-1]]
-    spacings = (*others, spacing)
+    spacings = (*(1.0,) * (layer.dim - 1), spacing)
     kernels = _sample(layer, spacings)
     position = _positions(layer, kernels, spacings)[-1]
-    return position, kernels.flatten(start_dim=1) / math.prod(spacings)
+    for taps in kernels.shape[1:-1]:
+        kernels = kernels.select(1, taps // 2)  # lag zero of the other axes
+    return position, kernels / spacing
 
 
 def _draw_slice(

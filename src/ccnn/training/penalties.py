@@ -5,9 +5,10 @@ import math
 import torch
 from torch import Tensor, nn
 
-from ccnn.nn.conv import AbstractContinuousConv, read_reaches
+from ccnn.nn.conv import AbstractContinuousConv
 from ccnn.nn.kernels import AbstractKernelNet
 from ccnn.nn.kernels.mfn import AbstractFilterNet, FourierFilter, GaborFilter
+from ccnn.nn.reach import read_reaches
 
 # FlexConv counts a Gaussian's spectrum up to two standard deviations.
 _DEVIATIONS = 2.0
