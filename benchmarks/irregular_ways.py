@@ -35,23 +35,23 @@ class Way:
 
 
 def _letters(extra: int = 0) -> nn.Module:
-    return ccnn.CCNN(3 + extra, 20, (205,), blocks=4, channels=48, dropout=0.1)
+    return ccnn.CCNN(3 + extra, 20, (205,), blocks=4, channels=32, mask_sigma=0.15)
 
 
 def _letters_gru() -> nn.Module:
-    return GRUClassifier(3, 20, 64, dropout=0.1)
+    return GRUClassifier(3, 20, 64)
 
 
 def _patients(extra: int = 0) -> nn.Module:
-    return ccnn.CCNN(81 + extra, 2, (240,), blocks=2, channels=24, dropout=0.3, dropout_in=0.2)
+    return ccnn.CCNN(81 + extra, 2, (240,), blocks=1, channels=16, dropout=0.5, dropout_in=0.3)
 
 
 def _patients_gru() -> nn.Module:
     return GRUClassifier(81, 2, 24, dropout=0.5)
 
 
-_LETTERS = Optim(lr=0.01, weight_decay=0.01, warmup_epochs=4, epochs=40)
-_PATIENTS = Optim(lr=0.003, weight_decay=0.1, warmup_epochs=3, epochs=20)
+_LETTERS = Optim(lr=0.02, weight_decay=0.01, warmup_epochs=2, epochs=24)
+_PATIENTS = Optim(lr=0.003, weight_decay=0.3, warmup_epochs=2, epochs=15)
 
 
 def _letters_way(
@@ -71,8 +71,9 @@ def _renamed(way: Way, name: str, *, folds: int | None = None) -> Way:
     return replace(way, tested={name: missing}, folds=folds)
 
 
-def _clipped(way: Way) -> Way:
-    return replace(way, optim=replace(way.optim, clip=1.0))
+def _recurrent(way: Way, *, lr: float, weight_decay: float) -> Way:
+    optim = replace(way.optim, lr=lr, weight_decay=weight_decay, clip=1.0)
+    return replace(_renamed(way, "gru"), optim=optim)
 
 
 # By the name that `--ways` takes.
@@ -80,7 +81,7 @@ LETTERS: dict[str, Way] = {
     "points": replace(_letters_way("density"), tested={"points": "points", "density": "density"}),
     "mask": _letters_way("mask"),
     "observed": _letters_way("observed", lambda: _letters(extra=1)),
-    "gru": _clipped(_renamed(_letters_way("points", _letters_gru), "gru")),
+    "gru": _recurrent(_letters_way("points", _letters_gru), lr=0.01, weight_decay=0.01),
     "trained at points": _renamed(_letters_way("points"), "points, trained there", folds=1),
     "nothing dropped": replace(
         _letters_way("density", drop=0.0), tested={"points, trained on all": "points"}, folds=1
@@ -90,5 +91,5 @@ PATIENTS: dict[str, Way] = {
     "points": _patients_way("points"),
     "mask": _patients_way("mask"),
     "observed": _patients_way("observed", lambda: _patients(extra=1)),
-    "gru": _clipped(_renamed(_patients_way("points", _patients_gru), "gru")),
+    "gru": _recurrent(_patients_way("points", _patients_gru), lr=0.003, weight_decay=0.1),
 }

@@ -31,7 +31,8 @@ def find_task(
         task = OWN[name](Path(config.data.root if root is None else root).expanduser(), scaling)
     else:
         task = pick(name, TASKS, "task")
-    return task.at(config.data.get("size"))  # which runs of older versions do not have
+    # Runs of older versions have neither.
+    return task.at(config.data.get("size")).with_points(config.data.get("points"))
 
 
 def load_splits(config: DictConfig, task: Task, *, root: Path | str | None = None) -> Splits:

@@ -79,7 +79,8 @@ def fit(
         Of the order of samples, dropout and augmentation; the caller's generators are left as
         they were.
     augment
-        Changes the signals of a training batch, drawing from torch's global generator.
+        Changes the signals of a training batch, or their positions where they have some, drawing
+        from torch's global generator.
     labels
         Names for the files.
     progress

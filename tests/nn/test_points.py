@@ -10,6 +10,8 @@ from torch import Tensor
 from ccnn import Grid, Points, cached
 from ccnn.nn import KERNELS, CKConv, FlexConv, GaussianMask, SeparableFlexConv
 from ccnn.nn.pool import latest_points, mean_over_points, mean_over_positions
+from ccnn.nn.scattered import lay
+from ccnn.ops.neighbours import Neighbours
 
 LAYERS = [SeparableFlexConv, FlexConv, CKConv]
 # (size, causal): several taps on every axis
@@ -74,13 +76,13 @@ def test_points_on_a_regular_grid_are_a_grid_with_a_smooth_window(size, causal, 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("cls", LAYERS)
 def test_a_table_of_a_band_limited_kernel_is_a_grid_to_1e_4(cls, causal):
-    """float32, and enough pairs that the table is what is used: the kernel network sees it only."""
+    """float32, off any lattice, and enough pairs that the kernel network sees the table only."""
     mask = None if cls is CKConv else GaussianMask(1, sigma=0.3)
     layer = cls(2, 3, size=(101,), causal=causal, mask=mask)
     x = torch.randn(6, 2, 600)
     seen = []
     layer.kernel.register_forward_hook(lambda _, inputs, __: seen.append(len(inputs[0])))
-    at_points = layer(x, Points(lattice((600,), batch=6)))
+    at_points = layer(x, Points(lattice((600,), batch=6) + 0.3))
     assert sum(seen) < 6 * 600 * 60
     on_grid = layer(x)
     scale = on_grid.abs().max()
@@ -92,13 +94,51 @@ def test_a_table_of_a_band_limited_kernel_is_a_grid_to_1e_4(cls, causal):
         assert (found - wanted).norm() <= 1e-4 * wanted.norm() + 1e-6
 
 
+def test_the_series_of_a_smooth_window_is_a_grid_to_1e_4():
+    """float32, and so many pairs that the kernel network sees the samples of its series only."""
+    pytest.importorskip("finufft")
+    mask = GaussianMask(1, sigma=0.3, window="smooth")
+    layer = SeparableFlexConv(2, 3, size=(301,), mask=mask)
+    x, seen = torch.randn(1, 2, 1500), []
+    layer.kernel.register_forward_hook(lambda _, inputs, __: seen.append(inputs[0]))
+    at_points = layer(x, Points(lattice((1500,), batch=1) + 0.3))
+    assert max(len(coords) for coords in seen) < 1500 * 10
+    assert all(coords.dtype == torch.float64 for coords in seen)  # no pair was looked at
+    on_grid = layer(x)
+    assert (at_points - on_grid).abs().max() <= 1e-4 * on_grid.abs().max()
+    grads = [
+        torch.autograd.grad(y.square().mean(), layer.parameters()) for y in (at_points, on_grid)
+    ]
+    for found, wanted in zip(*grads, strict=True):
+        assert (found - wanted).norm() <= 1e-4 * wanted.norm() + 1e-6
+
+
+def test_layers_over_the_same_points_look_for_neighbours_once(monkeypatch):
+    layers = [layer_of(SeparableFlexConv, (7, 9)) for _ in range(3)]
+    for layer, sigma in zip(layers, (0.3, 0.31, 0.28), strict=True):
+        layer.mask.sigma.data.fill_(sigma)
+    x, positions = signal(layers[0], 20), scattered((7, 9), 20)
+    alone = [layer(x, Points(positions)) for layer in layers]
+    looked, original = [], Neighbours.__init__
+
+    def counted(self, *arguments, **settings):
+        looked.append(self)
+        original(self, *arguments, **settings)
+
+    monkeypatch.setattr(Neighbours, "__init__", counted)
+    points = lay(Points(positions), x, 2, causal=False)
+    for layer, expected in zip(layers, alone, strict=True):
+        torch.testing.assert_close(layer(x, points), expected, rtol=1e-12, atol=1e-12)
+    assert len(looked) == 1  # a margin covers small differences of σ
+
+
 @pytest.mark.parametrize("name", KERNELS)
 def test_every_kernel_network_can_be_tabulated(name):
     """A kernel network's buffers, too, are taken to the table's float64."""
     settings = {} if name == "MLP" else {"omega_0": "auto"}
     kernel = KERNELS[name](1, 2, **settings)
     layer = SeparableFlexConv(2, 3, size=(65,), kernel=kernel)
-    x, positions = torch.randn(2, 2, 900), lattice((900,))
+    x, positions = torch.randn(2, 2, 900), lattice((900,)) + 0.3
     y = layer(x, Points(positions))
     torch.testing.assert_close(y, layer(x), rtol=1e-4, atol=1e-4)
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from ccnn.ops import convolve, convolve_points
-from ccnn.ops import points as points_module
+from ccnn.ops import methods as methods_module
+from ccnn.ops import pairs as pairs_module
 from ccnn.ops.table import Table, tabulate
 
 RADII = [2.5, 1.5, 3.0]
@@ -118,7 +119,7 @@ def test_pieces_of_any_size_give_the_same(method, out_channels, monkeypatch):
         return y, *torch.autograd.grad(y.square().sum(), [x, *parameters])
 
     one = run()
-    monkeypatch.setattr(points_module, "_PIECE", 1)
+    monkeypatch.setattr(pairs_module, "_PIECE", 1)
     for a, b in zip(run(), one, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9)
 
@@ -133,7 +134,7 @@ def test_pieces_are_small_however_many_points_there_are():
     y = convolve_points(
         torch.ones(1, 1, 600), torch.zeros(1, 600, 1), kernel, radius=[1.0], method="exact"
     )
-    assert max(sizes) <= points_module._PIECE // 32
+    assert max(sizes) <= pairs_module._PIECE // 32
     assert sum(sizes) == 600**2  # every point is every point's neighbour
     assert (y == 600).all()
 
@@ -242,7 +243,7 @@ def test_the_tolerance_decides_the_number_of_entries_and_bounds_the_error():
 
 
 def test_a_kernel_too_fast_for_a_table_is_evaluated_exactly_or_refused_by_name(monkeypatch):
-    monkeypatch.setattr(points_module, "_LARGEST", 1 << 15)  # to refuse sooner
+    monkeypatch.setattr(methods_module, "_LARGEST", 1 << 15)  # to refuse sooner
     positions = 50 * torch.rand(1, 300, 1)
     x = torch.randn(1, 1, 300)
 
@@ -280,7 +281,10 @@ def test_auto_takes_a_table_where_pairs_are_many_and_float32():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"method": "fast"}, "method is 'fast'; expected one of auto, exact, table"),
+        (
+            {"method": "fast"},
+            "method is 'fast'; expected one of auto, exact, lattice, table, nufft",
+        ),
         ({"radius": [1.0, 2.0]}, "radius has 2 entries, but positions have 1"),
         ({"positions": torch.zeros(1, 5, 1)}, r"x must have shape \(B, C, N\)"),
         ({"positions": torch.zeros(1, 4, 2), "radius": [1.0, 1.0], "causal": True}, "one axis"),

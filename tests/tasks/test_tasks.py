@@ -105,7 +105,9 @@ def test_facts_are_those_of_the_samples(name, small):
             assert 0 <= part.x.min() <= part.x.max() < task.vocabulary
             assert part.lengths is not None
         else:
-            assert part.x.shape[1:] == (task.in_channels, *task.size)
+            cloud = part.positions is not None and len(task.size) > 1
+            samples = part.positions.shape[1:2] if cloud else task.size
+            assert part.x.shape[1:] == (task.in_channels, *samples)
             assert part.x.dtype == torch.float32
         assert (part.y.dtype, part.y.shape) == (torch.int64, part.x.shape[:1])
         assert part.y.min() >= 0

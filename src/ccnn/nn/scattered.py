@@ -1,6 +1,7 @@
 """What a continuous convolution needs for samples that lie anywhere."""
 
 from collections.abc import Callable, Sequence
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -10,8 +11,13 @@ from ccnn.domain import Domain, Grid, Points, as_positions
 from ccnn.nn.kernels.base import AbstractKernelNet
 from ccnn.nn.masks import GaussianMask
 from ccnn.ops import grids
-from ccnn.ops.points import convolve_points
+from ccnn.ops.neighbours import SharedNeighbours
+from ccnn.ops.points import PointMethod, convolve_points
 from ccnn.ops.quadrature import density_weights, gap_weights
+
+# All layers of a network are handed the same points. Who is near whom lives as long as these, and
+# until others come: lists of pairs are large.
+_SHARED: WeakKeyDictionary[Points, SharedNeighbours] = WeakKeyDictionary()
 
 
 class OffsetKernel(nn.Module):
@@ -74,6 +80,7 @@ def convolve_scattered(
     radius: Sequence[float],
     out_channels: int | None,
     causal: bool,
+    method: PointMethod = "auto",
 ) -> Tensor:
     """Convolve samples at points that have their weights: (B, C_in, N) -> (B, C_out, M)."""
     names, parameters = zip(*kernel.named_parameters(), strict=True)
@@ -101,8 +108,19 @@ def convolve_scattered(
             query=query,
             out_channels=out_channels,
             causal=causal,
+            method=method,
+            neighbours=_neighbours_of(points),
         )
     return y.to(x.dtype)
+
+
+def _neighbours_of(points: Points) -> SharedNeighbours:
+    shared = _SHARED.get(points)
+    if shared is None:
+        shared = SharedNeighbours()
+        _SHARED.clear()
+        _SHARED[points] = shared
+    return shared
 
 
 def lay(domain: Domain, x: Tensor, dim: int, *, causal: bool) -> Domain:

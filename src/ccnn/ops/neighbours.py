@@ -7,18 +7,28 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
+from ccnn.ops.lattice import Lattice
+
 # Candidates are found a little further out than asked for, and then compared exactly.
 _SLACK = 1e-6
 
 # Cells per axis and batch are numbered by one int64.
 _BITS = 40
 
+# Pairs up to this many are listed once and kept, 40 bytes each in 3-D; more are listed in pieces.
+_KEPT = 1 << 21
+
+# Neighbours that several layers share are looked for a little further out, since each learns its
+# own radius, and are shared as long as at least so many of them are wanted.
+_MARGIN = 1.05
+_WANTED = 0.5
+
 
 class Neighbours:
     """The inputs within a box around each output, as ranges of the sorted inputs.
 
-    What is kept grows with the number of points, not of pairs: pairs are listed in pieces, as
-    often as needed.
+    What is kept grows with the number of points, not of pairs: unless they are few, pairs are
+    listed in pieces, as often as needed.
 
     Parameters
     ----------
@@ -49,6 +59,7 @@ class Neighbours:
     ) -> None:
         self.inputs = positions.flatten(0, 1)
         self.outputs = query.flatten(0, 1)
+        self.reach = tuple(radius)
         self.radius = self.inputs.new_tensor(list(radius))
         if alive is None:
             alive = torch.ones_like(positions[..., 0], dtype=torch.bool)
@@ -62,6 +73,8 @@ class Neighbours:
         self.ends = (high - self.low).clamp(min=0).cumsum(dim=0)
         self.starts = torch.cat([self.ends.new_zeros(1), self.ends[:-1]])
         self.total = int(self.ends[-1]) if len(self.ends) else 0
+        self._kept: Pairs | None = None
+        self._numbers: tuple[Lattice, Tensor] | None = None
 
     def pairs(self, most: int) -> Iterator["Pairs"]:
         """Yield all pairs as (output, input, offset), at most so many at a time.
@@ -73,6 +86,29 @@ class Neighbours:
         output, input : (P,), indices into B·M and B·N
         offset : (P, D), float64
         """
+        if self.total > _KEPT:
+            yield from self._pieces(most)
+        else:
+            yield from _slices(self._all(), most)
+
+    def numbered(self, lattice: Lattice, most: int) -> Iterator["Pairs"]:
+        """As pairs, with the number of the offset in a lattice, (P,), instead of the offset."""
+        if self.total > _KEPT:
+            for target, source, offset in self._pieces(most):
+                yield target, source, lattice.number(offset)
+            return
+        target, source, offset = self._all()
+        if self._numbers is None or self._numbers[0] != lattice:
+            self._numbers = lattice, lattice.number(offset)
+        yield from _slices((target, source, self._numbers[1]), most)
+
+    def _all(self) -> "Pairs":
+        if self._kept is None:
+            pieces = list(self._pieces(_KEPT))
+            self._kept = pieces[0] if pieces else self._between(0, 0, slice(0, 0))
+        return self._kept
+
+    def _pieces(self, most: int) -> Iterator["Pairs"]:
         begins = range(0, self.total, most)
         ends = [min(begin + most, self.total) for begin in begins]
         first = self._rows_of(list(begins))
@@ -98,6 +134,39 @@ class Neighbours:
 
 
 Pairs = tuple[Tensor, Tensor, Tensor]
+
+
+def _slices(pairs: Pairs, most: int) -> Iterator[Pairs]:
+    target, source, offset = pairs
+    for begin in range(0, len(target), most):
+        piece = slice(begin, begin + most)
+        yield target[piece], source[piece], offset[piece]
+
+
+class SharedNeighbours:
+    """The neighbours found last among some points, for the next layer over the same points."""
+
+    def __init__(self) -> None:
+        self._last: tuple[Tensor, Neighbours] | None = None
+
+    def find(
+        self,
+        positions: Tensor,
+        alive: Tensor | None,
+        query: Tensor,
+        radius: Sequence[float],
+        *,
+        causal: bool,
+    ) -> Neighbours:
+        """Return `Neighbours` at least as far out as asked for; ``query`` is known by identity."""
+        if self._last is not None and self._last[0] is query:
+            share = [r / found for r, found in zip(radius, self._last[1].reach, strict=True)]
+            if max(share) <= 1 and math.prod(share) >= _WANTED:
+                return self._last[1]
+        further = [_MARGIN * r for r in radius]
+        near = Neighbours(positions.double(), alive, query.double(), further, causal=causal)
+        self._last = query, near
+        return near
 
 
 def only(wanted: Tensor, pairs: Pairs) -> Pairs:

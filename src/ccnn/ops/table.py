@@ -26,7 +26,7 @@ class Table(NamedTuple):
         first, weights = self._locate(offset, entries)
         result = entries.index_select(0, first) * weights[0]
         for i, weight in enumerate(weights[1:], start=1):
-            result = result + entries.index_select(0, first + i) * weight
+            result = result.addcmul_(entries.index_select(0, first + i), weight)
         return result
 
     def add_gradient(self, offset: Tensor, grad: Tensor, total: Tensor) -> None:

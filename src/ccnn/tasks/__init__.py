@@ -9,6 +9,7 @@ from ccnn.tasks.digits import DIGITS, DIGITS2D
 from ccnn.tasks.listops import LISTOPS
 from ccnn.tasks.mnist import MNIST, PMNIST, SMNIST
 from ccnn.tasks.modelnet import MODELNET10
+from ccnn.tasks.modelnet_points import MODELNET10_POINTS
 from ccnn.tasks.own import folder_task, npz_task
 from ccnn.tasks.pathfinder import PATHFINDER, PATHFINDER2D, PATHX
 from ccnn.tasks.physionet import PHYSIONET2012
@@ -39,6 +40,7 @@ TASKS: dict[str, Task] = {
     "digits": DIGITS,
     "digits2d": DIGITS2D,
     "modelnet10": MODELNET10,
+    "modelnet10_points": MODELNET10_POINTS,
     "chartrajectories": CHARTRAJECTORIES,
     "physionet2012": PHYSIONET2012,
 }

@@ -52,6 +52,20 @@ def _on_mesh(
     return points, corners.min(axis=(0, 1)), corners.max(axis=(0, 1))
 
 
+def points_in_voxels(grid: np.ndarray, count: int, random: np.random.RandomState) -> np.ndarray:
+    """Return points drawn evenly from the voxels of a surface, each anywhere in its voxel.
+
+    Positions are measured in voxels: that with index i reaches from i - ½ to i + ½.
+
+    Shapes
+    ------
+    grid : (X, Y, Z)
+    result : (count, 3), float32
+    """
+    points, _, _ = _on_voxels(grid, count, random)
+    return (points - 0.5).astype(np.float32)
+
+
 def _on_voxels(
     grid: np.ndarray, count: int, random: np.random.RandomState
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

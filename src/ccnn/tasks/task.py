@@ -104,9 +104,11 @@ class Task:
     resize
         Gives images another number of rows and columns, for ``data.size``; None where there is
         one size only.
+    draw
+        Reads clouds of so many points instead, for ``data.points``; None where there are none.
     augment
         Changes a batch of training signals at random, as the authors' commands do with
-        ``data.augment=true``; None if they never do.
+        ``data.augment=true``; None if they never do. Of clouds it changes the positions.
     scaling
         How signals and targets were prepared, where the data are the user's own.
     """
@@ -127,6 +129,7 @@ class Task:
     find: Callable[[Path], bool] = lambda root: False
     fetch: Callable[[Path], None] | None = None
     resize: Callable[[Tensor, int], Tensor] | None = None
+    draw: Callable[[Path, int], Splits] | None = None
     augment: Callable[[Tensor], Tensor] | None = None
     scaling: Scaling | None = None
 
@@ -152,6 +155,16 @@ class Task:
             size=(side,) * len(self.size),
             read=lambda root: read(root).map(lambda x: resize(x, side)),
         )
+
+    def with_points(self, count: int | None) -> "Task":
+        """Return the same task with clouds of so many points; None leaves them."""
+        if count is None:
+            return self
+        draw = self.draw
+        if draw is None or count < 1:
+            why = "expected 1 or more" if draw else f"but task={self.name} has no clouds of points"
+            raise ValueError(f"data.points is {count}, {why}")
+        return replace(self, read=lambda root: draw(root, count))
 
     def present(self, root: Path) -> bool:
         """Tell whether `load` would find its files in a folder."""

@@ -48,7 +48,8 @@ class Training(L.LightningModule):
     train, val
         Samples; without ``val`` the last epoch counts as the best.
     augment
-        Changes the signals of a training batch, drawing from torch's global generator.
+        Changes the signals of a training batch, or their positions where they have some, drawing
+        from torch's global generator.
     """
 
     def __init__(
@@ -134,7 +135,7 @@ class Training(L.LightningModule):
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """Return the loss of a batch with its penalties."""
         if self.augment is not None:
-            batch = batch._replace(x=self.augment(batch.x))
+            batch = _augmented(batch, self.augment)
         spacing = self._drawn_spacing()
         if spacing != 1:
             batch = resample_batch(batch, spacing)
@@ -271,3 +272,10 @@ class Training(L.LightningModule):
         self.train_sums.values = state["train_sums"].clone()
         self.history = [dict(row) for row in state["history"]]
         self.best = state["best"]
+
+
+def _augmented(batch: Batch, augment: Augment) -> Batch:
+    """Return a batch with other values or, where they lie at positions, with other positions."""
+    if batch.positions is None:
+        return batch._replace(x=augment(batch.x))
+    return batch._replace(positions=augment(batch.positions))
