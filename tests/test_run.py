@@ -17,7 +17,7 @@ from ccnn.conf import compose
 from ccnn.run import Interrupted, build_model, command_of, evaluate, predict, train
 from ccnn.tasks import TASKS
 from ccnn.tasks.task import Samples
-from ccnn.training.evaluation import resample
+from ccnn.training.resampling import resample
 
 SMALL = [
     *("task=digits", "model=ccnn_4_48", "model.blocks=1", "model.channels=8", "data.limit=400"),

@@ -141,8 +141,19 @@ def _check(model: nn.Module, splits: Splits, optim: Optim, batching: Batching) -
     if splits.test is not None:
         check_samples(splits.test, "test")
     steps_per_epoch(len(splits.train.x), batching)
+    _check_thinning(splits.train, batching)
     positions = getattr(model, "head", "pool") == "none"
     return pick_loss(optim.loss, splits.train.y, positions=positions)
+
+
+def _check_thinning(samples: Samples, batching: Batching) -> None:
+    """Refuse to thin out or to drop what cannot be."""
+    symbols = not samples.x.is_floating_point()
+    if batching.spacings and (symbols or samples.positions is not None):
+        kind = "symbols have no resolution" if symbols else "samples lie at positions of their own"
+        raise ValueError(f"data.spacings are {batching.spacings}, but {kind}; leave them out")
+    if symbols and (batching.drop or batching.missing == "observed"):
+        raise ValueError("data.drop and data.missing=observed need numbers, not symbols")
 
 
 def _settings(
@@ -204,8 +215,14 @@ def _finish(
     tested: Scores | None = None
     if splits.test is not None and is_main_process():
         with cached(model):
-            size = training.batching.batch_size
-            tested = score(model, splits.test, loss, batch_size=size, device=device)
+            tested = score(
+                model,
+                splits.test,
+                loss,
+                batch_size=training.batching.batch_size,
+                device=device,
+                missing=training.batching.missing,
+            )
     row = training.best["row"]
     result = Result(
         task=labels.task,

@@ -20,9 +20,10 @@ from ccnn.models.names import pick
 from ccnn.saving import load
 from ccnn.tasks.scaling import Scaling
 from ccnn.tasks.task import Samples, Task
-from ccnn.training.evaluation import Spacing, outputs_of, resample_samples, score
+from ccnn.training.evaluation import outputs_of, score
 from ccnn.training.losses import LOSSES, Loss
 from ccnn.training.progress import Progress
+from ccnn.training.resampling import Spacing, resample_samples
 from ccnn.training.results import Result
 from ccnn.training.rng import kept_random_state, seed_all
 from ccnn.training.settings import Batching, Loggers, Machine, Optim
@@ -77,7 +78,8 @@ def build_model(config: DictConfig, task: Task) -> nn.Module:
     chosen = dict(plain(config.model))
     name = chosen.pop("name")
     arguments = {k: v for k, v in chosen.items() if v is not None}  # null is its own default
-    arguments.setdefault("in_channels", task.in_channels)
+    observed = config.data.missing == "observed"  # as one more channel
+    arguments.setdefault("in_channels", task.in_channels + observed)
     if task.at_positions:
         arguments["head"] = "none"
     out = 1 if config.optim.loss == "single_logit" else task.classes
@@ -155,7 +157,7 @@ def fit_config(
         model,
         splits if test else _Untested(splits.train, splits.val),
         optim=Optim(**plain(config.optim)),
-        batching=Batching(batch_size=config.data.batch_size, accumulate=config.data.accumulate),
+        batching=_batching(config),
         machine=_machine(config),
         loggers=Loggers(**plain(config.logger)),
         folder=folder,
@@ -216,6 +218,7 @@ def evaluate(
             batch_size=batch_size or config.data.batch_size,
             device=torch.device("cpu"),
             spacing=spacing,
+            missing=config.data.get("missing", "mask"),  # runs of before have none
         )
     return Evaluation(
         task=task.name,
@@ -283,6 +286,12 @@ def _scaling(folder: Path) -> Scaling | None:
     """Return how the data of a run were prepared, None where the task prepares them."""
     path = folder / "data.json"
     return Scaling.from_json(path.read_text(encoding="utf-8")) if path.exists() else None
+
+
+def _batching(config: DictConfig) -> Batching:
+    data = plain(config.data)
+    names = ("batch_size", "accumulate", "spacings", "drop", "missing")
+    return Batching(**{name: data[name] for name in names})
 
 
 def _machine(config: DictConfig) -> Machine:

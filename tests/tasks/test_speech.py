@@ -24,7 +24,7 @@ from ccnn.tasks.speech import (
     read_clips,
     split,
 )
-from ccnn.training.evaluation import resample_samples
+from ccnn.training.resampling import resample_samples
 
 RAW = TASKS["speech_raw"]
 EACH = 4  # clips of every word

@@ -34,6 +34,9 @@ class Samples:
     x: Tensor
     y: Tensor
     lengths: Tensor | None = None
+    positions: Tensor | None = None
+    mask: Tensor | None = None
+    weights: Tensor | None = None
 
 
 @dataclass
@@ -57,9 +60,20 @@ def splits(n: int = 64) -> Splits:
     return Splits(sines(n, 1), sines(24, 2), sines(24, 3))
 
 
-def network(*, dropout: float = 0.2, seed: int = 0, out: int = 2, head: str = "pool") -> CCNN:
+def network(
+    *, dropout: float = 0.2, seed: int = 0, out: int = 2, head: str = "pool", in_channels: int = 1
+) -> CCNN:
     torch.manual_seed(seed)
-    return CCNN(1, out, (24,), blocks=1, channels=6, kernel_channels=4, dropout=dropout, head=head)
+    return CCNN(
+        in_channels,
+        out,
+        (24,),
+        blocks=1,
+        channels=6,
+        kernel_channels=4,
+        dropout=dropout,
+        head=head,
+    )
 
 
 def noisy(x: Tensor) -> Tensor:

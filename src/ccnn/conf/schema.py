@@ -117,6 +117,9 @@ class Data:
     fetch: bool = False  # whether files that are not there are downloaded into root
     size: int | None = MISSING  # rows and columns of images; None is the task's
     limit: int | None = None
+    spacings: list[float] = field(default_factory=list)  # of training batches, drawn at random
+    drop: float = 0.0  # the largest share of its samples that a training signal loses
+    missing: str = "mask"  # how the network is told: mask, density, observed or points
 
 
 @dataclass

@@ -30,22 +30,27 @@ class Samples:
     x : (n, C, *S), or integers (n, *S) where the task has a vocabulary, (n, 2, *S) in pairs
     y : (n,); numbers (n, K); at every position (n, *S) or (n, K, *S)
     lengths : (n,), (n, D), (n, 2) in pairs, or None
-    positions : (n, N, D), or None where samples lie on a grid
+    positions : (n, N, D) in training samples, or None where samples lie on a grid
+    mask : (n, 1, *S), bool, which samples exist where some do not, or None
+    weights : (n,), how much each signal counts, or None where all count alike
     """
 
     x: Tensor
     y: Tensor
     lengths: Tensor | None = None
     positions: Tensor | None = None
+    mask: Tensor | None = None
+    weights: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.y)
 
     def take(self, index: Tensor | slice) -> "Samples":
         """Return the samples at some indices."""
-        lengths = None if self.lengths is None else self.lengths[index]
-        positions = None if self.positions is None else self.positions[index]
-        return Samples(self.x[index], self.y[index], lengths, positions)
+        optional = (self.lengths, self.positions, self.mask, self.weights)
+        return Samples(
+            self.x[index], self.y[index], *(None if t is None else t[index] for t in optional)
+        )
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,9 @@ class Samples(Protocol):
     x : (n, C, *S), or (n, *S) integers
     y : (n,), (n, C) or (n, C, *S)
     lengths : (n,) or (n, D), or None
+    positions : (n, N, D), or None
+    mask : (n, 1, *S), bool, or None
+    weights : (n,), or None
     """
 
     @property
@@ -31,6 +34,18 @@ class Samples(Protocol):
     @property
     def lengths(self) -> Tensor | None:
         """How many samples of each padded signal exist."""
+
+    @property
+    def positions(self) -> Tensor | None:
+        """Where the samples of each signal lie, if not on a grid."""
+
+    @property
+    def mask(self) -> Tensor | None:
+        """Which samples exist, where some of those within the lengths do not."""
+
+    @property
+    def weights(self) -> Tensor | None:
+        """How much each signal counts; all alike without."""
 
 
 class Splits(Protocol):
@@ -54,13 +69,18 @@ class Batch(NamedTuple):
 
     x: Tensor
     y: Tensor
-    lengths: Tensor | None
+    lengths: Tensor | None = None
+    positions: Tensor | None = None
+    mask: Tensor | None = None
+    weights: Tensor | None = None
 
 
 def take(samples: Samples, index: Tensor | slice) -> Batch:
     """Return the samples at some indices."""
-    lengths = samples.lengths
-    return Batch(samples.x[index], samples.y[index], None if lengths is None else lengths[index])
+    optional = (samples.lengths, samples.positions, samples.mask, samples.weights)
+    return Batch(
+        samples.x[index], samples.y[index], *(None if t is None else t[index] for t in optional)
+    )
 
 
 class TrainingBatches:
@@ -158,7 +178,18 @@ def check_samples(samples: Samples, name: str) -> None:
             f"the {name} set has {n} signals and {len(samples.y)} targets; expected as many, "
             "and at least one"
         )
-    if samples.lengths is not None and len(samples.lengths) != n:
-        raise ValueError(f"the {name} set has {n} signals and {len(samples.lengths)} lengths")
+    optional = {
+        "lengths": samples.lengths,
+        "positions": samples.positions,
+        "masks": samples.mask,
+        "weights": samples.weights,
+    }
+    for what, tensor in optional.items():
+        if tensor is not None and len(tensor) != n:
+            raise ValueError(f"the {name} set has {n} signals and {len(tensor)} {what}")
+    if samples.weights is not None and not (
+        torch.isfinite(samples.weights).all() and (samples.weights >= 0).all()
+    ):
+        raise ValueError(f"the weights of the {name} set must be finite and not negative")
     if samples.y.is_floating_point() and not torch.isfinite(samples.y).all():
         raise ValueError(f"the targets of the {name} set hold NaN or infinite numbers")

@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor, nn
 
-from ccnn.domain import Grid
 from ccnn.training.penalties import convolutions
+from ccnn.training.placing import Placed
 
 ADVICE = (
     "Try a lower optim.lr, optim.clip=1, a longer optim.warmup_epochs, or look for huge values "
@@ -16,12 +16,13 @@ class NotFinite(ArithmeticError):  # noqa: N818 (what it says is a sentence)
     """The loss or a gradient became NaN or infinite."""
 
 
-def first_failure(model: nn.Module, x: Tensor, grid: Grid | None) -> str:
+def first_failure(model: nn.Module, placed: Placed) -> str:
     """Say where in the network numbers stop being finite for a batch.
 
     Looks at the input, the parameters and the sampled kernels, then runs the batch again and
     watches what each module returns.
     """
+    x = placed.x
     if x.is_floating_point() and not torch.isfinite(x).all():
         return "the input itself"
     for name, p in model.named_parameters():
@@ -32,7 +33,7 @@ def first_failure(model: nn.Module, x: Tensor, grid: Grid | None) -> str:
         for layer in convolutions(model):
             if not torch.isfinite(layer.sampled_kernel()).all():
                 return f"the kernel of {names[id(layer)]}"
-    return _first_output(model, x, grid) or "the loss, from finite outputs"
+    return _first_output(model, placed) or "the loss, from finite outputs"
 
 
 def first_bad_gradient(model: nn.Module) -> str:
@@ -43,7 +44,7 @@ def first_bad_gradient(model: nn.Module) -> str:
     return "none left to see"
 
 
-def _first_output(model: nn.Module, x: Tensor, grid: Grid | None) -> str | None:
+def _first_output(model: nn.Module, placed: Placed) -> str | None:
     found: list[str] = []
 
     names = {id(m): name or "the network" for name, m in model.named_modules()}
@@ -55,7 +56,7 @@ def _first_output(model: nn.Module, x: Tensor, grid: Grid | None) -> str | None:
     handles = [m.register_forward_hook(watch) for m in model.modules()]
     try:
         with torch.no_grad():
-            model(x) if grid is None else model(x, grid)
+            placed.through(model)
     finally:
         for handle in handles:
             handle.remove()

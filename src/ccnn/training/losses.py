@@ -11,8 +11,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-# Outputs, targets, mask (B, 1, *S) or None, label smoothing -> loss, score and count, summed.
-Compare = Callable[[Tensor, Tensor, Tensor | None, float], tuple[Tensor, Tensor, Tensor]]
+# Outputs, targets, mask (B, 1, *S) or None, label smoothing, weights (B,) or None -> loss, score
+# and count, summed.
+Compare = Callable[
+    [Tensor, Tensor, Tensor | None, float, Tensor | None], tuple[Tensor, Tensor, Tensor]
+]
 
 
 @dataclass(frozen=True)
@@ -48,37 +51,53 @@ class Loss:
 
 
 def cross_entropy(
-    outputs: Tensor, targets: Tensor, mask: Tensor | None, smoothing: float
+    outputs: Tensor,
+    targets: Tensor,
+    mask: Tensor | None,
+    smoothing: float,
+    weights: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Compare (B, classes) with classes (B,)."""
-    loss = F.cross_entropy(outputs.float(), targets, reduction="sum", label_smoothing=smoothing)
-    right = (outputs.argmax(dim=1) == targets).sum()
-    return loss, right, _count(targets.numel(), loss)
+    each = F.cross_entropy(outputs.float(), targets, reduction="none", label_smoothing=smoothing)
+    return _summed(each, outputs.argmax(dim=1) == targets, weights)
 
 
 def single_logit(
-    outputs: Tensor, targets: Tensor, mask: Tensor | None, smoothing: float
+    outputs: Tensor,
+    targets: Tensor,
+    mask: Tensor | None,
+    smoothing: float,
+    weights: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Compare one logit for two classes, (B, 1), with classes (B,)."""
     logit = outputs.squeeze(1).float()
     wanted = targets.to(logit.dtype) * (1 - smoothing) + smoothing / 2
-    loss = F.binary_cross_entropy_with_logits(logit, wanted, reduction="sum")
-    return loss, ((logit > 0) == (targets > 0)).sum(), _count(targets.numel(), loss)
+    each = F.binary_cross_entropy_with_logits(logit, wanted, reduction="none")
+    return _summed(each, (logit > 0) == (targets > 0), weights)
 
 
 def mse(
-    outputs: Tensor, targets: Tensor, mask: Tensor | None, smoothing: float
+    outputs: Tensor,
+    targets: Tensor,
+    mask: Tensor | None,
+    smoothing: float,
+    weights: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Compare (B, C) with numbers (B, C), or (B,) where C = 1; the mean over C is one sample's."""
     wanted = targets.reshape(outputs.shape).to(outputs.dtype)
-    loss = (outputs - wanted).float().square().mean(dim=1).sum()
-    return loss, loss.detach(), _count(len(targets), loss)
+    each = (outputs - wanted).float().square().mean(dim=1)
+    return _summed(each, each.detach(), weights)
 
 
 def position_cross_entropy(
-    outputs: Tensor, targets: Tensor, mask: Tensor | None, smoothing: float
+    outputs: Tensor,
+    targets: Tensor,
+    mask: Tensor | None,
+    smoothing: float,
+    weights: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Compare (B, classes, *S) with classes (B, *S); -100 and padding are not counted."""
+    _refuse_weights(weights)
     if mask is not None:
         targets = torch.where(mask.squeeze(1), targets, -100)
     loss = F.cross_entropy(outputs.float(), targets, reduction="sum", label_smoothing=smoothing)
@@ -86,9 +105,14 @@ def position_cross_entropy(
 
 
 def position_mse(
-    outputs: Tensor, targets: Tensor, mask: Tensor | None, smoothing: float
+    outputs: Tensor,
+    targets: Tensor,
+    mask: Tensor | None,
+    smoothing: float,
+    weights: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Compare (B, C, *S) with numbers (B, C, *S), or (B, *S) where C = 1."""
+    _refuse_weights(weights)
     wanted = targets.reshape(outputs.shape).to(outputs.dtype)
     error = (outputs - wanted).float().square().mean(dim=1, keepdim=True)  # (B, 1, *S)
     if mask is None:
@@ -96,6 +120,21 @@ def position_mse(
         return loss, loss.detach(), _count(error.numel(), loss)
     loss = torch.where(mask, error, 0.0).sum()
     return loss, loss.detach(), mask.sum()
+
+
+def _summed(
+    each: Tensor, right: Tensor, weights: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Sum the losses and scores (B,) of signals, each counted by its weight."""
+    if weights is None:
+        return each.sum(), right.sum(), _count(len(each), each)
+    weights = weights.to(each.dtype)
+    return (each * weights).sum(), (right * weights).sum(), weights.sum()
+
+
+def _refuse_weights(weights: Tensor | None) -> None:
+    if weights is not None:
+        raise ValueError("weights are for one target per signal, not for one at every position")
 
 
 def _count(n: int, like: Tensor) -> Tensor:

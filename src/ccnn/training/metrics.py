@@ -36,7 +36,7 @@ class Sums:
     def means(self) -> tuple[float, float]:
         """Return the mean loss and the mean score over all processes."""
         loss, score, count = self.total().tolist()
-        return loss / max(count, 1), score / max(count, 1)
+        return loss / (count or 1), score / (count or 1)
 
 
 def window_columns(model: nn.Module) -> Row:

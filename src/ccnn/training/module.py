@@ -8,7 +8,6 @@ import lightning as L
 import torch
 from torch import Tensor, nn
 
-from ccnn.domain import Grid
 from ccnn.training import failures, penalties
 from ccnn.training.data import (
     Batch,
@@ -20,10 +19,15 @@ from ccnn.training.data import (
 from ccnn.training.losses import Loss
 from ccnn.training.metrics import Row, Sums
 from ccnn.training.optimizer import make_optimizer, set_rate
+from ccnn.training.placing import Placed, drop, place
+from ccnn.training.resampling import resample_batch
 from ccnn.training.schedule import warmup_cosine, warmup_steps
 from ccnn.training.settings import Batching, Optim
 
 Augment = Callable[[Tensor], Tensor]
+
+# A batch whose signals all have the weight zero teaches nothing, instead of 0 / 0.
+_SMALL = 1e-12
 
 
 class Training(L.LightningModule):
@@ -36,7 +40,7 @@ class Training(L.LightningModule):
     Parameters
     ----------
     model
-        The network: ``model(x)`` or ``model(x, Grid(lengths=…))``.
+        The network: ``model(x)`` or ``model(x, domain)``.
     optim, batching, seed, epochs
         The recipe; ``epochs`` is how long this run lasts.
     loss
@@ -129,13 +133,19 @@ class Training(L.LightningModule):
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """Return the loss of a batch with its penalties."""
-        x = batch.x if self.augment is None else self.augment(batch.x)
-        outputs, mask = self._forward(x, batch.lengths)
-        loss, score, count = self.loss.compare(outputs, batch.y, mask, self.optim.label_smoothing)
-        mean = loss / count.clamp(min=1)
+        if self.augment is not None:
+            batch = batch._replace(x=self.augment(batch.x))
+        spacing = self._drawn_spacing()
+        if spacing != 1:
+            batch = resample_batch(batch, spacing)
+        if self.batching.drop:
+            batch = drop(batch, self.batching.drop)
+        placed = self._place(batch, spacing)
+        loss, score, count = self._compare(placed, batch, self.optim.label_smoothing)
+        mean = loss / count.clamp(min=1 if batch.weights is None else _SMALL)
         total = mean + self._penalty()
         if not torch.isfinite(total):
-            self._refuse(x, batch.lengths, total)
+            self._refuse(placed, total)
         self.train_sums.add(loss, score, count)
         return total
 
@@ -161,12 +171,20 @@ class Training(L.LightningModule):
             self.step += 1
             self._average_weights()
 
-    def _forward(self, x: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        if lengths is None:
-            return self.model(x), None
-        grid = Grid(lengths=lengths)
-        outputs = self.model(x, grid)
-        return outputs, grid.on(outputs).mask if self.loss.per_position else None
+    def _drawn_spacing(self) -> float:
+        spacings = self.batching.spacings
+        return spacings[int(torch.randint(len(spacings), ()))] if spacings else 1.0
+
+    def _place(self, batch: Batch, spacing: float = 1.0) -> Placed:
+        aligned = self.loss.per_position
+        return place(batch, spacing=spacing, missing=self.batching.missing, aligned=aligned)
+
+    def _compare(
+        self, placed: Placed, batch: Batch, smoothing: float = 0.0
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        outputs = placed.through(self.model)
+        mask = placed.mask_of(outputs) if self.loss.per_position else None
+        return self.loss.compare(outputs, batch.y, mask, smoothing, batch.weights)
 
     def _penalty(self) -> Tensor | float:
         penalty: Tensor | float = 0.0
@@ -176,9 +194,8 @@ class Training(L.LightningModule):
             penalty = penalty + self.optim.aliasing * penalties.aliasing(self.model)
         return penalty
 
-    def _refuse(self, x: Tensor, lengths: Tensor | None, loss: Tensor) -> None:
-        grid = None if lengths is None else Grid(lengths=lengths)
-        where = failures.first_failure(self.model, x, grid)
+    def _refuse(self, placed: Placed, loss: Tensor) -> None:
+        where = failures.first_failure(self.model, placed)
         raise failures.NotFinite(
             f"the loss is {loss.item()} at step {self.step} (epoch {self.epoch}): not finite "
             f"first in {where}. {failures.ADVICE}"
@@ -195,8 +212,7 @@ class Training(L.LightningModule):
         """Add a batch to the validation sums."""
         if len(batch.x) == 0:
             return  # the other processes have one sample more
-        outputs, mask = self._forward(batch.x, batch.lengths)
-        self.val_sums.add(*self.loss.compare(outputs, batch.y, mask, 0.0))
+        self.val_sums.add(*self._compare(self._place(batch), batch))
 
     def on_validation_start(self) -> None:
         """Put the averaged weights in."""

@@ -16,6 +16,8 @@ LOSS_NAMES = (
     "position_mse",
 )
 PROGRESS = ("auto", "rich", "plain", "none")
+Missing = Literal["mask", "density", "observed", "points"]
+MISSING = ("mask", "density", "observed", "points")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,10 +87,24 @@ class Batching:
         Samples per optimiser step and process.
     accumulate
         In how many parts of equal size a batch is computed, one after the other.
+    spacings
+        Each training batch is thinned out to one of these spacings, drawn at random, and the
+        network is told: `ccnn.Grid(spacing=…)`. Empty leaves signals as they are.
+    drop
+        The largest share of its samples that a training signal loses at random; how many it
+        loses is drawn for each signal, between none and this.
+    missing
+        How the network is told which samples are missing: ``"mask"`` (a grid with holes),
+        ``"density"`` (the same, each sample counting for the space it stands for),
+        ``"observed"`` (zeros, and one more channel that says what was observed: the paper's way,
+        for a network with one more input channel) or ``"points"`` (`ccnn.Points` at what is left).
     """
 
     batch_size: int = 50
     accumulate: int = 1
+    spacings: tuple[float, ...] = ()
+    drop: float = 0.0
+    missing: Missing = "mask"
 
     def __post_init__(self) -> None:
         _check_whole("data.batch_size", self.batch_size)
@@ -98,6 +114,11 @@ class Batching:
                 f"data.batch_size is {self.batch_size}, which data.accumulate={self.accumulate} "
                 "does not divide; the parts of a batch have equal sizes"
             )
+        object.__setattr__(self, "spacings", tuple(self.spacings))  # a config's is a list
+        for spacing in self.spacings:
+            _check_range("data.spacings", spacing, 0, 1e9, open_low=True)
+        _check_range("data.drop", self.drop, 0, 1, open_high=True)
+        _check_choice("data.missing", self.missing, MISSING)
 
 
 @dataclass(frozen=True, kw_only=True)
