@@ -307,3 +307,11 @@ def _mask_of(lengths: Lengths, x: Tensor) -> Tensor:
         shape[2 + axis] = size
         mask = mask & inside.view(shape)
     return mask
+
+
+def with_observed(x: Tensor, mask: Tensor) -> Tensor:
+    """Return x with zeros where nothing was observed and a channel that says where something was.
+
+    (B, C, *S), (B, 1, *S) bool -> (B, C + 1, *S): the paper's way of handling missing samples.
+    """
+    return torch.cat([torch.where(mask, x, 0.0), mask.to(x.dtype)], dim=1)
