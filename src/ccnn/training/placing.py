@@ -52,9 +52,10 @@ def place(
     elif mask is not None and missing == "points":
         places = _indices(x, spacing)
         return _at_positions(x.flatten(2), places, _existing(batch), aligned=aligned)
+    elif mask is not None and missing == "density":
+        return Placed(x, Grid(spacing=spacing, mask=_existing(batch), weights="density"))
     elif mask is not None:
-        weights = "density" if missing == "density" else None
-        return Placed(x, Grid(spacing=spacing, mask=_existing(batch), weights=weights))
+        return Placed(x, Grid(spacing=spacing, mask=_existing(batch)))
     if lengths is None and spacing == 1.0:
         return Placed(x, None)
     return Placed(x, Grid(spacing=spacing, lengths=lengths))
