@@ -1,16 +1,15 @@
 """Batches: every order from seed and epoch, resumable anywhere, shared out to processes."""
 
-from types import SimpleNamespace
-
 import pytest
 import torch
 
+from ccnn.tasks.task import Samples
 from ccnn.training.data import EvaluationBatches, TrainingBatches, epoch_order
 from ccnn.training.settings import Batching
 
 
-def samples(n: int) -> SimpleNamespace:
-    return SimpleNamespace(x=torch.arange(n), y=torch.arange(n), lengths=torch.arange(n))
+def samples(n: int) -> Samples:
+    return Samples(x=torch.arange(n), y=torch.arange(n), lengths=torch.arange(n))
 
 
 def drawn(n: int, batching: Batching, **where) -> list[list[int]]:
