@@ -46,7 +46,9 @@ MAY_IMPORT: dict[str, set[str]] = {
         ),
     },
     "tune": {"conf", "plots", "run", "tasks", "training"},
-    "estimator": {"domain", "fitting", "models", "run", "tasks", "training"},
+    "estimator": {
+        *("domain", "fitting", "inference", "models", "nn", "plots", "saving", "tasks", "training"),
+    },
     "__main__": {"cli"},
 }
 MAY_IMPORT_ANYTHING = {"cli", "__init__"}
