@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ccnn import CCNN
-from ccnn.nn import BatchNorm, Pointwise, SeparableFlexConv
+from ccnn.nn import BatchNorm, MAGNet, Pointwise, SeparableFlexConv
 from ccnn.ops.grids import coordinate_grid, lag_zero, relative_axis, step_in_coordinates
 
 CONV = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
@@ -58,8 +58,21 @@ def _kernel(conv: SeparableFlexConv) -> Tensor:
         for n, k in zip(reach, conv.kernel_size, strict=True)
     ]
     relative = coordinate_grid(axes).float()
-    values = conv.kernel(relative + lag_zero(causal=conv.causal)) * conv.mask(relative)
+    values = _network(conv.kernel, relative + lag_zero(causal=conv.causal)) * conv.mask(relative)
     return values.movedim(-1, 0)
+
+
+def _network(net: MAGNet, coords: Tensor) -> Tensor:
+    h = _gabor(net.filters[0], coords)
+    for layer, filter_ in zip(net.hidden, net.filters[1:], strict=True):
+        h = _gabor(filter_, coords) * layer(h)
+    return net.output(h)
+
+
+def _gabor(filter_: nn.Module, coords: Tensor) -> Tensor:
+    distance = filter_.gamma * (coords.unsqueeze(-2) - filter_.centre)
+    window = torch.exp(-0.5 * distance.square().sum(dim=-1))
+    return window * torch.sin(F.linear(coords, filter_.weight, filter_.bias))
 
 
 def _conv(conv: SeparableFlexConv, x: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ccnn.nn.kernels.base import AbstractKernelNet, Omega, linear
+from ccnn.nn.kernels.gabor import gabor, gaussian
 
 TWO_PI = 2 * math.pi
 
@@ -108,17 +109,19 @@ class GaborFilter(nn.Module):
 
     def forward(self, coords: Tensor) -> Tensor:
         """(*K, D) -> (*K, H)."""
-        distance = self.gamma * (coords.unsqueeze(-2) - self.centre)  # (*K, H, D)
-        window = torch.exp(-0.5 * distance.square().sum(dim=-1))
-        return window * torch.sin(nn.functional.linear(coords, self.weight, self.bias))
+        flat = coords.reshape(-1, coords.shape[-1])  # (P, D)
+        response = gabor(flat, self.weight, self.bias, self.gamma, self.centre)
+        return response.view(*coords.shape[:-1], len(self.bias))
 
     def on_grid(self, axes: Sequence[Tensor]) -> Tensor:
         """As forward on the grid spanned by the axes, which separates: (*K, H)."""
+        if len(axes) == 1:
+            return self.forward(axes[0][:, None])
         gamma = self.gamma.expand_as(self.centre)
-        windows = [
-            torch.exp(-0.5 * (gamma[:, d] * (axis[:, None] - self.centre[:, d])).square())
-            for d, axis in enumerate(axes)
+        distances = [
+            gamma[:, d] * (axis[:, None] - self.centre[:, d]) for d, axis in enumerate(axes)
         ]
+        windows = [gaussian(distance.square(), factors=len(axes)) for distance in distances]
         return outer(windows) * sine_on_grid(axes, self.weight, self.bias)
 
 
