@@ -173,7 +173,9 @@ class BaseCCNN(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
         parameters = self.get_params(deep=False)
         check_parameters(parameters, name)
         if y is None:
-            raise ValueError(f"This {name} estimator requires y to be passed, but the target y is None")
+            raise ValueError(
+                f"This {name} estimator requires y to be passed, but the target y is None"
+            )
         signals = self._signals(X, positions, fresh=fresh)
         targets = self._read_targets(y, fresh=fresh, classes=classes)
         check_consistent_length(signals.values, targets)
@@ -205,9 +207,7 @@ class BaseCCNN(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
         self._train(samples, settings, facts, old=[] if fresh else self.models_)
         return self
 
-    def _signals(
-        self, X: Any, positions: Any, *, fresh: bool, any_length: bool = False
-    ) -> Signals:
+    def _signals(self, X: Any, positions: Any, *, fresh: bool, any_length: bool = False) -> Signals:
         """Read signals; learn what they look like, or hold them against what they looked like."""
         name = type(self).__name__
         signals = read_signals(X, name)
@@ -221,8 +221,8 @@ class BaseCCNN(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
             self.n_features_in_ = signals.channels
         elif (signals.channels, len(signals.size)) != (self.n_channels_, len(self.size_)):
             raise ValueError(
-                f"X has {signals.channels} channel(s) and {len(signals.size)} axis/axes, but {name} "
-                f"was fitted with {self.n_channels_} and {len(self.size_)}"
+                f"X has {signals.channels} channel(s) and {len(signals.size)} axis/axes, but "
+                f"{name} was fitted with {self.n_channels_} and {len(self.size_)}"
             )
         return signals
 

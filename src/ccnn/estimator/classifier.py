@@ -6,10 +6,10 @@ import numpy as np
 import torch
 from sklearn.base import ClassifierMixin  # type: ignore[import-untyped]
 from sklearn.metrics import accuracy_score  # type: ignore[import-untyped]
+from sklearn.utils import assert_all_finite  # type: ignore[import-untyped]
 from sklearn.utils.class_weight import compute_sample_weight  # type: ignore[import-untyped]
 from sklearn.utils.multiclass import check_classification_targets  # type: ignore[import-untyped]
 from sklearn.utils.validation import column_or_1d  # type: ignore[import-untyped]
-from sklearn.utils import assert_all_finite  # type: ignore[import-untyped]
 from torch import Tensor
 
 from ccnn.estimator.base import BaseCCNN

@@ -105,9 +105,7 @@ def _build(plan: Plan, seed: int) -> CCNN:
     return build(plan.settings, plan.facts, outputs=plan.outputs, causal=plan.causal, seed=seed)
 
 
-def _train(
-    plan: Plan, model: CCNN, samples: Samples, seed: int, seconds: float | None
-) -> Outcome:
+def _train(plan: Plan, model: CCNN, samples: Samples, seed: int, seconds: float | None) -> Outcome:
     how: dict[str, Any] = {"seed": seed, "device": plan.device, "verbose": plan.verbose}
     if seconds is None:
         return train(model, samples, plan.settings, **how)

@@ -134,6 +134,9 @@ def _checked(values: Any, name: str, estimator: str, *, ensure_2d: bool = False)
         ensure_all_finite="allow-nan",
         ensure_2d=ensure_2d,
         allow_nd=True,
+        # One signal of a list is checked with the others.
+        ensure_min_samples=int(ensure_2d),
+        ensure_min_features=int(ensure_2d),
         estimator=estimator,
         input_name=name,
     )
@@ -141,7 +144,7 @@ def _checked(values: Any, name: str, estimator: str, *, ensure_2d: bool = False)
 
 
 def _padded(parts: Sequence[Array]) -> tuple[Array, Array]:
-    """Return signals of unequal size as one array (n, C, *S), NaN behind their ends; their sizes."""
+    """Return signals of unequal size as (n, C, *S) with NaN behind their ends, and their sizes."""
     parts = [part[None] if part.ndim == 1 else part for part in parts]
     first = parts[0]
     for i, part in enumerate(parts):

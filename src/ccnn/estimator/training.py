@@ -195,7 +195,7 @@ def train(
             model,
             parts,
             optim=_optim(settings, rounds, steps=planned, held=held is not None),
-            batching=Batching(batch_size=batch_size, spacings=settings.spacings),
+            batching=Batching(batch_size=batch_size, spacings=_spacings(settings, samples)),
             machine=Machine(accelerator=_ACCELERATORS[device], progress="none", save_minutes=None),
             seed=seed,
             augment=None if settings.augment is None else AUGMENTS[settings.augment],
@@ -230,6 +230,12 @@ def _optim(settings: Settings, rounds: int, *, steps: int, held: bool) -> Optim:
         ema=min(settings.ema, max(1 - 10 / steps, 0.0)),
         early_stopping=patience or None,
     )
+
+
+def _spacings(settings: Settings, samples: Samples) -> tuple[int, ...]:
+    """Return the spacings of training batches; signals with holes may lose all that they have."""
+    holes = samples.mask is not None or samples.positions is not None
+    return () if holes else settings.spacings
 
 
 def drawn_seeds(random_state: np.random.RandomState, count: int) -> list[int]:
