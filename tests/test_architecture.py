@@ -56,6 +56,9 @@ MAY_IMPORT_ANYTHING = {"cli", "__init__"}
 # The layers in which a library may be imported; anywhere else it may not.
 ROOMS: dict[str, set[str]] = {
     "sklearn": {"estimator", "tasks"},
+    "aeon": {"estimator"},
+    "sktime": {"estimator"},
+    "pandas": {"estimator"},
     "matplotlib": {"plots", "report"},
     "hydra": {"cli", "run", "conf"},
     "omegaconf": {"cli", "run", "conf", "data", "importing", "tune"},
