@@ -5,6 +5,7 @@ The numbers were found by cross-validation on the training parts of many problem
 setting for each data set.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -89,29 +90,46 @@ class Settings:
     spacings: tuple[int, ...]
 
 
+# Below so many signals, each is needed for learning: none are held out, and steps are as many.
+_FEW = 1000
+# Steps for few signals; of more they grow with the square root of their number.
+_STEPS = 1500
+# Values of one signal from which on networks are narrow.
+_LARGE = 2000
+# The least width of a window at the start, in samples.
+_LEAST_WINDOW = 3.0
+
+
 def choose(facts: Facts) -> Settings:
     """Return the settings for data of a given shape and number."""
-    batch_size = max(1, min(32, facts.n // 2))
+    few = facts.n < _FEW
+    series = len(facts.size) == 1
+    whole = not (facts.unequal or facts.positions or facts.missing)
     return Settings(
-        channels=48,
-        blocks=4,
+        channels=32 if few or math.prod(facts.size) > _LARGE else 64,
+        blocks=3 if few else 4,
         kernel_size="same",
-        mask_sigma=None,
-        omega_0="auto",
+        mask_sigma=_window(facts.size[0]) if series else None,
+        omega_0=30.0,
         band=1.0,
         window="cut",
         dropout=0.1,
-        lr=0.005,
+        lr=0.005 if few else 0.01,
         weight_decay=0.01,
-        batch_size=batch_size,
-        steps=max(1500, 20 * facts.n // batch_size),
+        batch_size=max(1, min(16 if few else 64, facts.n // 2)),
+        steps=_STEPS if few else round(_STEPS * math.sqrt(facts.n / _FEW)),
         warmup=0.1,
-        validation=0.0 if facts.n < 1000 else 0.1,
-        patience=0.0,
+        validation=0.0 if few else 0.05,
+        patience=0.0 if few else 0.5,
         ema=0.99,
         label_smoothing=0.0 if facts.classes is None else 0.1,
-        augment=None,
+        augment="warp" if few and series and whole else None,
         mask_lr_ratio=1.0,
         aliasing=0.0,
         spacings=(),
     )
+
+
+def _window(length: int) -> float:
+    """Return the width a window starts with: 0.075, but a few samples at least."""
+    return max(0.075, min(2 * _LEAST_WINDOW / max(length - 1, 1), 1.0))
