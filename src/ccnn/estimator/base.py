@@ -10,7 +10,6 @@ import torch
 from sklearn.base import BaseEstimator  # type: ignore[import-untyped]
 from sklearn.utils import check_random_state  # type: ignore[import-untyped]
 from sklearn.utils.validation import (  # type: ignore[import-untyped]
-    check_array,
     check_consistent_length,
     check_is_fitted,
     validate_data,
@@ -21,7 +20,15 @@ from ccnn.estimator import storing
 from ccnn.estimator.budget import seconds_of
 from ccnn.estimator.defaults import Facts, Settings, choose
 from ccnn.estimator.ensemble import Plan, train_all
-from ccnn.estimator.inputs import Array, Signals, as_samples, read_signals, standard_scale
+from ccnn.estimator.inputs import (
+    Array,
+    Signals,
+    as_samples,
+    read_signals,
+    read_weights,
+    standard_scale,
+)
+from ccnn.estimator.looking import Looking
 from ccnn.estimator.parameters import check_parameters, one_pass, overridden
 from ccnn.estimator.positions import median_gap, read_positions, span
 from ccnn.estimator.predicting import checked_rates, outputs, spacing_of
@@ -31,7 +38,7 @@ from ccnn.tasks.scaling import Scaling
 from ccnn.tasks.task import Samples
 
 
-class BaseCCNN(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class BaseCCNN(Looking, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """A network that is built for the data, trained, and asked, with arrays going in and out."""
 
     def __init__(
@@ -236,18 +243,7 @@ class BaseCCNN(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
         of_classes = self._class_weights(targets)
         if sample_weight is None:
             return of_classes
-        weights: Array = check_array(
-            sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight"
-        )
-        if weights.shape != (len(targets),):
-            raise ValueError(
-                f"sample_weight has shape {weights.shape}, expected {(len(targets),)}: one number "
-                "for each signal"
-            )
-        if (weights < 0).any():
-            raise ValueError("sample_weight holds negative numbers")
-        if not weights.any():
-            raise ValueError("sample_weight must hold a number that is not zero; all are zero")
+        weights = read_weights(sample_weight, len(targets))
         return weights if of_classes is None else weights * of_classes
 
     def _check_counts(self, targets: Array) -> None:

@@ -181,6 +181,22 @@ def refuse_empty(exists: Array, reason: str) -> None:
         raise ValueError(f"X has no value in signal(s) {shown}: {reason}. Leave such signals out")
 
 
+def read_weights(sample_weight: Any, n: int) -> Array:
+    """Return how much each of n signals counts, (n,)."""
+    weights: Array = check_array(
+        sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight"
+    )
+    if weights.shape != (n,):
+        raise ValueError(
+            f"sample_weight has shape {weights.shape}, expected {(n,)}: one number for each signal"
+        )
+    if (weights < 0).any():
+        raise ValueError("sample_weight holds negative numbers")
+    if not weights.any():
+        raise ValueError("sample_weight must hold a number that is not zero; all are zero")
+    return weights
+
+
 # What the network is fed
 
 

@@ -123,8 +123,8 @@ def overridden(settings: Settings, parameters: dict[str, Any], n: int) -> Settin
     if parameters["max_epochs"] is None:
         return settings
     kept = n - int(n * settings.validation)
-    each = max(kept // min(settings.batch_size, kept), 1)
-    return replace(settings, steps=int(parameters["max_epochs"]) * each)
+    passes = int(parameters["max_epochs"])
+    return replace(settings, steps=round(passes * kept / min(settings.batch_size, kept)))
 
 
 def _plain(value: Any) -> Any:

@@ -154,9 +154,10 @@ def lay_out(n: int, batch_size: int, steps: int, seed: int) -> tuple[Tensor, int
     if steps < each:
         generator = torch.Generator().manual_seed(seed)
         return torch.randperm(n, generator=generator)[: max(steps, 1) * batch_size], 1
-    passes = max(round(steps / each), 1)
+    passes = math.ceil(steps * batch_size / n)
     repeats = min(math.ceil(passes / ROUNDS), max(_REPEATED // n, 1))
-    return torch.arange(n).repeat(repeats), max(round(passes / repeats), 1)
+    each = n * repeats // batch_size
+    return torch.arange(n).repeat(repeats), max(round(steps / each), 1)
 
 
 def train(
@@ -190,6 +191,7 @@ def train(
     watch = Watch(make_progress("auto" if verbose else "none"), deadline)
     begin = time.monotonic()
     stopped = signum = None
+    model.train()  # one that goes on was left in evaluation mode
     try:
         fit(
             model,
