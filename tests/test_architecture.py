@@ -46,7 +46,9 @@ MAY_IMPORT: dict[str, set[str]] = {
         ),
     },
     "tune": {"conf", "plots", "run", "tasks", "training"},
-    "estimator": {"domain", "fitting", "models", "run", "tasks", "training"},
+    "estimator": {
+        *("domain", "fitting", "inference", "models", "nn", "plots", "saving", "tasks", "training"),
+    },
     "__main__": {"cli"},
 }
 MAY_IMPORT_ANYTHING = {"cli", "__init__"}
@@ -54,6 +56,9 @@ MAY_IMPORT_ANYTHING = {"cli", "__init__"}
 # The layers in which a library may be imported; anywhere else it may not.
 ROOMS: dict[str, set[str]] = {
     "sklearn": {"estimator", "tasks"},
+    "aeon": {"estimator"},
+    "sktime": {"estimator"},
+    "pandas": {"estimator"},
     "matplotlib": {"plots", "report"},
     "hydra": {"cli", "run", "conf"},
     "omegaconf": {"cli", "run", "conf", "data", "importing", "tune"},

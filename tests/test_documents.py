@@ -48,6 +48,7 @@ def test_the_readme_and_the_guides_do_have_python_blocks():
     for name in (
         "README.md",
         "docs/quickstart.md",
+        "docs/estimator.md",
         "docs/layers.md",
         "docs/resolution.md",
         "docs/points.md",

@@ -26,6 +26,7 @@ from ccnn.training.module import Augment, Training
 from ccnn.training.progress import Progress, make_progress
 from ccnn.training.results import Result, hardware, versions
 from ccnn.training.settings import Batching, Loggers, Machine, Optim, as_plain
+from ccnn.training.signals import Interrupted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +90,8 @@ def fit(
     Raises
     ------
     Interrupted
-        After Ctrl-C or SIGTERM, the run having been saved.
+        After Ctrl-C or SIGTERM, the run having been saved; the model holds its best weights so
+        far, or without one finished epoch those it has come to.
     NotFinite
         If the loss or a gradient is not finite.
     """
@@ -122,15 +124,19 @@ def fit(
         training.restore(state)
         progress.say(f"going on at epoch {training.epoch + 1}, step {training.step}")
     if not _is_over(training):
-        run_training(
-            training,
-            machine=machine,
-            loggers=loggers,
-            folder=path,
-            settings=settings,
-            state=state,
-            progress=progress,
-        )
+        try:
+            run_training(
+                training,
+                machine=machine,
+                loggers=loggers,
+                folder=path,
+                settings=settings,
+                state=state,
+                progress=progress,
+            )
+        except Interrupted:
+            _keep_best(training)
+            raise
     return _finish(training, splits, machine, path, labels, progress)
 
 
@@ -197,6 +203,13 @@ def _is_over(training: Training) -> bool:
     patience, best = training.optim.early_stopping, training.best
     stale = 0 if best is None else training.epoch - 1 - best["epoch"]
     return patience is not None and stale >= patience
+
+
+def _keep_best(training: Training) -> None:
+    """Leave the model with the best weights of a run that was stopped."""
+    weights = training.weights() if training.best is None else training.best["weights"]
+    training.model.load_state_dict(weights)
+    training.model.cpu().eval()
 
 
 def _finish(

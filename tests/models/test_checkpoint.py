@@ -144,3 +144,14 @@ def test_the_argument_survives_saving(tmp_path):
     _, lean = pair(dtype=torch.float32)
     ccnn.save(lean, tmp_path / "model")
     assert ccnn.load(tmp_path / "model").checkpoint is True
+
+
+@pytest.mark.slow
+def test_a_length_of_64000_has_the_same_gradients_bit_for_bit():
+    settings = {"blocks": 4, "channels": 110, "kernel_channels": 32, "causal": True}
+    plain, lean = pair((64_000,), dtype=torch.float32, **settings)
+    x = torch.randn(1, 2, 64_000)
+    for a, b in zip(step(plain, x), step(lean, x), strict=True):
+        assert torch.equal(a, b)
+    for (name, a), b in zip(plain.named_parameters(), lean.parameters(), strict=True):
+        assert torch.equal(a.grad, b.grad), name

@@ -51,8 +51,12 @@ def sample_kernel(
             for n, k, s, m in zip(reach, kernel_size, spacings, finer, strict=True)
         ]
         zero = grids.lag_zero(causal=causal)
-        values = kernel.on_grid([cast(axis + zero) for axis in relative])
-        if mask is not None:
-            keep = [grids.step_in_coordinates(k) for k in kernel_size]
-            values = values * mask.on_grid([cast(axis) for axis in relative], keep=keep)
-        return thin_out(values.movedim(-1, 0) * math.prod(spacings), finer, causal=causal)
+        coords = [cast(axis + zero) for axis in relative]
+        factor = math.prod(spacings)
+        if mask is None:
+            values = kernel.on_grid(coords).movedim(-1, 0)
+            return thin_out(values if factor == 1 else values * factor, finer, causal=causal)
+        keep = [grids.step_in_coordinates(k) for k in kernel_size]
+        window = mask.on_grid([cast(axis) for axis in relative], keep=keep)
+        values = kernel.windowed_on_grid(coords, window * factor)
+        return thin_out(values, finer, causal=causal)

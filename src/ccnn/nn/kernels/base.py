@@ -64,6 +64,10 @@ class AbstractKernelNet(nn.Module, abc.ABC):
         """
         return self.forward(coordinate_grid(axes))
 
+    def windowed_on_grid(self, axes: Sequence[Tensor], window: Tensor) -> Tensor:
+        """Return `on_grid` times a window, channels first: window (*K, 1) -> (C, *K)."""
+        return (self.on_grid(axes) * window).movedim(-1, 0)
+
     def frequencies(self) -> Tensor:
         """Return the highest angular frequency on each axis, in rad per unit coordinate: (D,).
 

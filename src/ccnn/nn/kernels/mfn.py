@@ -49,10 +49,25 @@ class AbstractFilterNet(AbstractKernelNet):
 
     def forward(self, coords: Tensor) -> Tensor:
         """(*K, D) -> (*K, C)."""
-        return self._multiply([g(coords) for g in self.filters])
+        out: Tensor = self.output(self._multiply([g(coords) for g in self.filters]))
+        return out
 
     def on_grid(self, axes: Sequence[Tensor]) -> Tensor:
         """(K_1,), …, (K_D,) -> (*K, C)."""
+        out: Tensor = self.output(self._on_grid(axes))
+        return out
+
+    def windowed_on_grid(self, axes: Sequence[Tensor], window: Tensor) -> Tensor:
+        """Return `on_grid` times a window, channels first: window (*K, 1) -> (C, *K)."""
+        # The window goes before the last layer, where there are H numbers at each coordinate
+        # instead of C; that layer's bias is then the weight of the window itself.
+        rows = torch.cat([self._on_grid(axes) * window, window], dim=-1)
+        weight = torch.cat([self.output.weight, self.output.bias[:, None]], dim=1)
+        kernels = weight @ rows.flatten(0, -2).mT
+        return kernels.view(-1, *window.shape[:-1])
+
+    def _on_grid(self, axes: Sequence[Tensor]) -> Tensor:
+        """Return what the last layer sees: (*K, H)."""
         if len(axes) != self.dim:
             raise ValueError(f"expected {self.dim} axes of coordinates, got {len(axes)}")
         return self._multiply([g.on_grid(axes) for g in self._sines()])
@@ -61,8 +76,7 @@ class AbstractFilterNet(AbstractKernelNet):
         h = responses[0]
         for layer, response in zip(self.hidden, responses[1:], strict=True):
             h = response * layer(h)
-        out: Tensor = self.output(h)
-        return out
+        return h
 
     def frequencies(self) -> Tensor:
         """Return Σ_filters max_units |w_d|, (D,): no product of the sines oscillates faster."""

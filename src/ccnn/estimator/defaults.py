@@ -1,0 +1,135 @@
+"""What an estimator does when it is told nothing: settings from the shape and number of signals.
+
+The numbers were found by cross-validation on the training parts of many problems
+(``benchmarks/estimator.py``, docs/estimator_results.md). They are rules for all data, not one
+setting for each data set.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What is known of the training data before anything is trained.
+
+    Parameters
+    ----------
+    n
+        The number of training signals.
+    classes
+        The number of classes; None for regression.
+    channels
+        Channels of a signal.
+    size
+        Samples per axis, of the longest signal where lengths differ; its length is D.
+    unequal
+        Whether lengths differ.
+    positions
+        Whether samples lie at given positions instead of on a grid.
+    missing
+        Whether samples are missing.
+    """
+
+    n: int
+    classes: int | None
+    channels: int
+    size: tuple[int, ...]
+    unequal: bool = False
+    positions: bool = False
+    missing: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """All that is chosen before a network is built and trained.
+
+    Parameters
+    ----------
+    channels, blocks, kernel_size, mask_sigma, omega_0, band, window, dropout
+        As for `ccnn.CCNN`.
+    lr, weight_decay, mask_lr_ratio, label_smoothing, aliasing, ema
+        As for `ccnn.training.settings.Optim`.
+    batch_size, spacings
+        As for `ccnn.training.settings.Batching`.
+    steps
+        Optimiser steps in total.
+    warmup
+        The share of the steps in which the learning rate rises.
+    validation
+        The share of the training signals held out to choose the best epoch; 0 trains on all of
+        them and keeps the last weights.
+    patience
+        Stop when the held-out score has not risen for this share of the steps; 0 never stops.
+    augment
+        The name of a random change of training signals in ``ccnn.estimator.augment.AUGMENTS``,
+        or None.
+    """
+
+    channels: int
+    blocks: int
+    kernel_size: Literal["same", "full"] | tuple[int, ...]
+    mask_sigma: float | None
+    omega_0: float | Literal["auto"]
+    band: float
+    window: Literal["cut", "smooth"]
+    dropout: float
+    lr: float
+    weight_decay: float
+    batch_size: int
+    steps: int
+    warmup: float
+    validation: float
+    patience: float
+    ema: float
+    label_smoothing: float
+    augment: str | None
+    mask_lr_ratio: float
+    aliasing: float
+    spacings: tuple[int, ...]
+
+
+# Below so many signals, each is needed for learning: none are held out, and steps are as many.
+_FEW = 1000
+# Steps for few signals; of more they grow with the square root of their number.
+_STEPS = 1500
+# Values of one signal from which on networks are narrow.
+_LARGE = 2000
+# The least width of a window at the start, in samples.
+_LEAST_WINDOW = 3.0
+
+
+def choose(facts: Facts) -> Settings:
+    """Return the settings for data of a given shape and number."""
+    few = facts.n < _FEW
+    series = len(facts.size) == 1
+    whole = not (facts.unequal or facts.positions or facts.missing)
+    return Settings(
+        channels=32 if few or math.prod(facts.size) > _LARGE else 64,
+        blocks=3 if few else 4,
+        kernel_size="same",
+        mask_sigma=_window(facts.size[0]) if series else None,
+        omega_0=30.0,
+        band=1.0,
+        window="cut",
+        dropout=0.1,
+        lr=0.005 if few else 0.01,
+        weight_decay=0.01,
+        batch_size=max(1, min(16 if few else 64, facts.n // 2)),
+        steps=_STEPS if few else round(_STEPS * math.sqrt(facts.n / _FEW)),
+        warmup=0.1,
+        validation=0.0 if few else 0.05,
+        patience=0.0 if few else 0.5,
+        ema=0.99,
+        label_smoothing=0.0 if facts.classes is None else 0.1,
+        augment="warp" if few and series and whole else None,
+        mask_lr_ratio=1.0,
+        aliasing=0.0,
+        spacings=(),
+    )
+
+
+def _window(length: int) -> float:
+    """Return the width a window starts with: 0.075, but a few samples at least."""
+    return max(0.075, min(2 * _LEAST_WINDOW / max(length - 1, 1), 1.0))
