@@ -236,7 +236,7 @@ class BaseCCNN(Looking, BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
     def _forget_features(self) -> None:
         """Forget the columns of an earlier fit, which a list or an image has none of."""
         for name in ("n_features_in_", "feature_names_in_"):
-            vars(self).pop(name, None)
+            self.__dict__.pop(name, None)
 
     def _weights(self, sample_weight: Any, targets: Array) -> Array | None:
         """Return how much each signal counts, (n,), or None where all count alike."""

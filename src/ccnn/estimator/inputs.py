@@ -74,7 +74,7 @@ class Signals:
         within = self.exists[0].size * len(self)
         if self.lengths is not None:
             within = int(self.lengths.prod(axis=1).sum())
-        return int(self.exists.sum()) < within
+        return bool(self.exists.sum() < within)
 
     def take(self, index: Array) -> "Signals":
         """Return some of the signals."""
@@ -168,7 +168,7 @@ def _with_holes(signals: Signals) -> Signals:
     missing = np.isnan(signals.values)
     if not missing.any():
         return signals
-    exists = ~missing.all(axis=1, keepdims=True)
+    exists: Array = np.logical_not(missing.all(axis=1, keepdims=True))
     refuse_empty(exists, "every sample of it is NaN")
     return replace(signals, exists=exists)
 
