@@ -17,7 +17,7 @@ max_epochs = int(sys.argv[1]) if len(sys.argv) > 1 else None
 digits = load_digits()
 images = digits.images[:, None].astype(np.float32)  # (1797, 1, 8, 8)
 X, X_test, y, y_test = train_test_split(
-    images, digits.target, test_size=500, random_state=0, stratify=digits.target
+    images, digits.target, test_size=200, random_state=0, stratify=digits.target
 )
 
 # "auto": kernels with no more detail than the pixels show, so that they are smooth between them.
