@@ -21,8 +21,17 @@ html_title = f"ccnn {release}"
 myst_enable_extensions = ["amsmath", "dollarmath"]
 myst_heading_anchors = 3
 
+# Methods that scikit-learn adds to its estimators, with docstrings that refer to its own pages.
+_REQUESTS = [
+    f"set_{method}_request"
+    for method in ("fit", "partial_fit", "predict", "predict_proba", "score")
+]
 # What is public is what a package lists in __all__.
-autodoc_default_options = {"members": True, "show-inheritance": True}
+autodoc_default_options = {
+    "members": True,
+    "show-inheritance": True,
+    "exclude-members": ", ".join(_REQUESTS),
+}
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented"

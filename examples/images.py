@@ -17,10 +17,11 @@ max_epochs = int(sys.argv[1]) if len(sys.argv) > 1 else None
 digits = load_digits()
 images = digits.images[:, None].astype(np.float32)  # (1797, 1, 8, 8)
 X, X_test, y, y_test = train_test_split(
-    images, digits.target, test_size=500, random_state=0, stratify=digits.target
+    images, digits.target, test_size=200, random_state=0, stratify=digits.target
 )
 
-clf = CCNNClassifier(max_epochs=max_epochs, random_state=0).fit(X, y)
+# "auto": kernels with no more detail than the pixels show, so that they are smooth between them.
+clf = CCNNClassifier(omega_0="auto", max_epochs=max_epochs, random_state=0).fit(X, y)
 print(f"8 × 8, as in training: accuracy {clf.score(X_test, y_test):.3f}")
 
 # The same images with a pixel between every two: 15 × 15, half a training pixel apart.

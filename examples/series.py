@@ -27,8 +27,8 @@ def make(count):
     return 2 * shape + 0.5 * rng.standard_normal((count, len(t))), y, place
 
 
-X, y, _ = make(300)
-X_test, y_test, place = make(100)
+X, y, _ = make(200)
+X_test, y_test, place = make(60)
 
 clf = CCNNClassifier(max_epochs=max_epochs, random_state=0).fit(X, y)
 print(f"accuracy {clf.score(X_test, y_test):.3f}")

@@ -37,7 +37,7 @@ def make(count):
 
 
 X, y = make(90)
-X_test, y_test = make(60)
+X_test, y_test = make(30)
 
 search = GridSearchCV(
     CCNNClassifier(max_epochs=max_epochs, random_state=0),

@@ -20,7 +20,7 @@ def facts(**changes):
 
 @pytest.mark.parametrize(
     ("n", "classes", "size"),
-    list(itertools.product([1, 2, 3, 17, 999, 4000, 55_000], [None, 2], SIZES)),
+    list(itertools.product([1, 2, 17, 4000, 55_000], [None, 2], [(1,), (150,), (28, 28)])),
 )
 def test_settings_are_valid_whatever_the_data(n, classes, size):
     s = choose(facts(n=n, classes=classes, size=size))
@@ -61,8 +61,10 @@ def test_small_sets_hold_nothing_out():
     assert choose(facts(n=4000)).validation > 0
 
 
-@pytest.mark.parametrize("changes", [{"unequal": True}, {"positions": True}, {"missing": True}])
-def test_signals_with_holes_or_padding_are_not_moved(changes):
+@pytest.mark.parametrize(
+    "changes", [{"unequal": True}, {"positions": True}, {"missing": True}, {"classes": None}]
+)
+def test_what_a_change_would_spoil_is_not_changed(changes):
     assert choose(facts(**changes)).augment is None
 
 

@@ -186,7 +186,7 @@ class BaseCCNN(Looking, BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
         signals = self._signals(X, positions, fresh=fresh)
         targets = self._read_targets(y, fresh=fresh, classes=classes)
         check_consistent_length(signals.values, targets)
-        weights = self._weights(sample_weight, targets)
+        weights = read_weights(sample_weight, self._class_weights(targets), len(targets))
         if weights is not None and (weights == 0).any():
             kept = np.flatnonzero(weights)
             signals, targets, weights = signals.take(kept), targets[kept], weights[kept]
@@ -220,8 +220,8 @@ class BaseCCNN(Looking, BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
         signals = read_signals(X, name)
         if positions is not None:
             signals = read_positions(positions, signals)
-        if fresh:
-            self._forget_features()
+        if fresh:  # forget the columns of an earlier fit
+            self.__dict__.pop("feature_names_in_", None)
         if signals.table and (fresh or (self.table_ and not any_length)):
             validate_data(self, X, reset=fresh, skip_check_array=True)
         elif fresh:
@@ -232,27 +232,6 @@ class BaseCCNN(Looking, BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
                 f"{name} was fitted with {self.n_channels_} and {len(self.size_)}"
             )
         return signals
-
-    def _forget_features(self) -> None:
-        """Forget the columns of an earlier fit, which a list or an image has none of."""
-        for name in ("n_features_in_", "feature_names_in_"):
-            vars(self).pop(name, None)
-
-    def _weights(self, sample_weight: Any, targets: Array) -> Array | None:
-        """Return how much each signal counts, (n,), or None where all count alike."""
-        of_classes = self._class_weights(targets)
-        if sample_weight is None:
-            return of_classes
-        weights = read_weights(sample_weight, len(targets))
-        return weights if of_classes is None else weights * of_classes
-
-    def _check_counts(self, targets: Array) -> None:
-        """Refuse targets from which nothing can be learned."""
-        if len(targets) < 2:
-            raise ValueError(
-                f"Found {len(targets)} sample (n_samples={len(targets)}) while a minimum of 2 is "
-                f"required by {type(self).__name__}"
-            )
 
     def _begin(self, signals: Signals, targets: Array, sampling_rate: Any) -> None:
         """Learn all of the signals that needs no training."""

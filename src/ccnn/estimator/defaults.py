@@ -47,7 +47,7 @@ class Settings:
 
     Parameters
     ----------
-    channels, blocks, kernel_size, mask_sigma, omega_0, band, window, dropout
+    channels, blocks, kernel_size, mask_sigma, omega_0, band, window, lowpass, dropout
         As for `ccnn.CCNN`.
     lr, weight_decay, mask_lr_ratio, label_smoothing, aliasing, ema
         As for `ccnn.training.settings.Optim`.
@@ -74,6 +74,7 @@ class Settings:
     omega_0: float | Literal["auto"]
     band: float
     window: Literal["cut", "smooth"]
+    lowpass: bool
     dropout: float
     lr: float
     weight_decay: float
@@ -90,40 +91,42 @@ class Settings:
     spacings: tuple[int, ...]
 
 
-# Below so many signals, each is needed for learning: none are held out, and steps are as many.
+# Below so many signals each is needed for learning: none are held out.
 _FEW = 1000
-# Steps for few signals; of more they grow with the square root of their number.
-_STEPS = 1500
-# Values of one signal from which on networks are narrow.
+# The fewest steps, and those for _FEW signals: of more they grow with the square root of n.
+_LEAST_STEPS, _STEPS = 1200, 1000
+# Positions of one signal from which on networks are narrow.
 _LARGE = 2000
-# The least width of a window at the start, in samples.
-_LEAST_WINDOW = 3.0
+# The width of a window at the start is a share of the signal, within these numbers of samples.
+_WINDOW, _LEAST_WINDOW, _MOST_WINDOW = 0.0375, 3.0, 16.0
 
 
 def choose(facts: Facts) -> Settings:
     """Return the settings for data of a given shape and number."""
     few = facts.n < _FEW
     series = len(facts.size) == 1
-    whole = not (facts.unequal or facts.positions or facts.missing)
     return Settings(
         channels=32 if few or math.prod(facts.size) > _LARGE else 64,
         blocks=3 if few else 4,
         kernel_size="same",
         mask_sigma=_window(facts.size[0]) if series else None,
+        # Far above the grid's Nyquist frequency where signals are short. Band-limited kernels
+        # learn too slowly from few signals; the low-pass lets these work at coarser rates, too.
         omega_0=30.0,
         band=1.0,
         window="cut",
+        lowpass=True,
         dropout=0.1,
         lr=0.005 if few else 0.01,
         weight_decay=0.01,
         batch_size=max(1, min(16 if few else 64, facts.n // 2)),
-        steps=_STEPS if few else round(_STEPS * math.sqrt(facts.n / _FEW)),
+        steps=max(_LEAST_STEPS, round(_STEPS * math.sqrt(facts.n / _FEW))),
         warmup=0.1,
         validation=0.0 if few else 0.05,
         patience=0.0 if few else 0.5,
-        ema=0.99,
+        ema=0.98,
         label_smoothing=0.0 if facts.classes is None else 0.1,
-        augment="warp" if few and series and whole else None,
+        augment="warp" if few and _can_be_warped(facts) else None,
         mask_lr_ratio=1.0,
         aliasing=0.0,
         spacings=(),
@@ -131,5 +134,15 @@ def choose(facts: Facts) -> Settings:
 
 
 def _window(length: int) -> float:
-    """Return the width a window starts with: 0.075, but a few samples at least."""
-    return max(0.075, min(2 * _LEAST_WINDOW / max(length - 1, 1), 1.0))
+    """Return the width a window starts with, as the standard deviation σ of coordinates."""
+    samples = min(max(_WINDOW * length, _LEAST_WINDOW), _MOST_WINDOW)
+    return min(2 * samples / max(length - 1, 1), 1.0)
+
+
+def _can_be_warped(facts: Facts) -> bool:
+    """Tell whether signals mean the same when their clock runs unevenly and they are louder.
+
+    Numbers to be predicted may well depend on either, and padding and holes would move.
+    """
+    whole = not (facts.unequal or facts.positions or facts.missing)
+    return len(facts.size) == 1 and facts.classes is not None and whole

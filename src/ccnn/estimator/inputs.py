@@ -74,7 +74,7 @@ class Signals:
         within = self.exists[0].size * len(self)
         if self.lengths is not None:
             within = int(self.lengths.prod(axis=1).sum())
-        return int(self.exists.sum()) < within
+        return bool(self.exists.sum() < within)
 
     def take(self, index: Array) -> "Signals":
         """Return some of the signals."""
@@ -168,7 +168,7 @@ def _with_holes(signals: Signals) -> Signals:
     missing = np.isnan(signals.values)
     if not missing.any():
         return signals
-    exists = ~missing.all(axis=1, keepdims=True)
+    exists: Array = np.logical_not(missing.all(axis=1, keepdims=True))
     refuse_empty(exists, "every sample of it is NaN")
     return replace(signals, exists=exists)
 
@@ -181,8 +181,20 @@ def refuse_empty(exists: Array, reason: str) -> None:
         raise ValueError(f"X has no value in signal(s) {shown}: {reason}. Leave such signals out")
 
 
-def read_weights(sample_weight: Any, n: int) -> Array:
-    """Return how much each of n signals counts, (n,)."""
+def read_weights(sample_weight: Any, of_classes: Array | None, n: int) -> Array | None:
+    """Return how much each of n signals counts, (n,), or None where all count alike.
+
+    Parameters
+    ----------
+    sample_weight
+        What the user has said.
+    of_classes
+        What the signals count because of their classes.
+    n
+        How many there are.
+    """
+    if sample_weight is None:
+        return of_classes
     weights: Array = check_array(
         sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight"
     )
@@ -194,7 +206,7 @@ def read_weights(sample_weight: Any, n: int) -> Array:
         raise ValueError("sample_weight holds negative numbers")
     if not weights.any():
         raise ValueError("sample_weight must hold a number that is not zero; all are zero")
-    return weights
+    return weights if of_classes is None else weights * of_classes
 
 
 # What the network is fed

@@ -9,15 +9,17 @@ from typing import Any
 from ccnn.estimator.budget import seconds_of
 from ccnn.estimator.defaults import Settings
 
+DEVICES = ("auto", "cpu", "cuda")
+
 Check = tuple[Callable[[Any], bool], str]
 
 
 def _is_whole(value: Any) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool) and value >= 1
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1
 
 
 def _is_positive(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and 0 < value < math.inf
+    return isinstance(value, Real) and not isinstance(value, bool) and 0 < float(value) < math.inf
 
 
 def _is_not_negative(value: Any) -> bool:
@@ -80,7 +82,6 @@ CHECKS: dict[str, Check] = {
     "device": (lambda v: isinstance(v, str) and v in DEVICES, "'auto', 'cpu' or 'cuda'"),
     "verbose": (_is_not_negative, "a whole number, 0 being silent"),
 }
-DEVICES = ("auto", "cpu", "cuda")
 
 
 def check_parameters(parameters: dict[str, Any], name: str) -> None:

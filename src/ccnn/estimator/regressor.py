@@ -108,6 +108,13 @@ class CCNNRegressor(RegressorMixin, BaseCCNN):  # type: ignore[misc]
             )
         return numbers.reshape(len(numbers), -1)
 
+    def _check_counts(self, targets: Array) -> None:
+        if len(targets) < 2:
+            raise ValueError(
+                f"Found {len(targets)} sample (n_samples={len(targets)}) while a minimum of 2 is "
+                f"required by {type(self).__name__}"
+            )
+
     def _target_scaling(self, scaling: Scaling, targets: Array) -> Scaling:
         found = standard_scale(targets)
         return replace(scaling, target_mean=found.mean, target_std=found.std)

@@ -110,6 +110,8 @@ def build(settings: Settings, facts: Facts, *, outputs: int, causal: bool, seed:
             omega_0=settings.omega_0,
             mask_sigma=settings.mask_sigma,
             band=settings.band,
+            window=settings.window,
+            lowpass=settings.lowpass,
             dropout=settings.dropout,
             causal=causal,
         )
