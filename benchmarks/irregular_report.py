@@ -70,10 +70,11 @@ def plot(rows: list[Row], path: Path) -> None:
     for way, colour in zip(dict.fromkeys(r["way"] for r in mine), SERIES, strict=False):
         drops = sorted({r["drop"] for r in mine if r["way"] == way}, key=float)
         means = [statistics.mean(values_of(mine, way, drop)) for drop in drops]
-        line = "o--" if "," in way else "o-"
-        ax.plot([100 * float(d) for d in drops], means, line, color=colour, label=way)
+        count = len(values_of(mine, way, drops[0]))
+        label = f"{way}, {count} fold{'s' if count > 1 else ''}"
+        ax.plot([100 * float(d) for d in drops], means, "o-", color=colour, label=label)
     ax.set_xlabel("samples dropped at random (%)")
     ax.set_ylabel("accuracy (%)")
-    ax.set_title("CharacterTrajectories, mean over the folds")
+    ax.set_title("CharacterTrajectories, mean over folds")
     ax.legend(frameon=False)
     plots.save_figure(ax, path, dpi=90)
