@@ -161,3 +161,33 @@ def test_resampling_draws_straight_lines():
     assert resample(x, 1.5).flatten().tolist() == [0, 1.5, 3, 4.5, 6]
     assert resample(x, 0.5).flatten().tolist() == [i / 2 for i in range(13)]
     assert resample(torch.zeros(1, 1, 6, 9), (2, 3)).shape == (1, 1, 3, 3)
+
+
+def test_a_run_with_dropped_samples_knows_how_it_is_told_of_them(tmp_path):
+    words = [*SMALL, "data.drop=0.5", "data.missing=observed", "data.spacings=[1,2]"]
+    folder = tmp_path / "dropped"
+    result = train(compose([*words, f"run={folder}"]))
+    assert ccnn.load(folder / "model").in_channels == 2  # the image, and what was observed of it
+    found = evaluate(folder)
+    assert found.score == result.test["accuracy"]
+    test = TASKS["digits"].load(Path()).test
+    says = predict(folder, test.x)
+    torch.testing.assert_close(says, found.outputs.softmax(dim=1))
+    half = torch.arange(64).expand(len(test.x), 1, -1) % 2 == 0
+    assert not torch.allclose(predict(folder, test.x, mask=half), says)
+    commanded = shlex.split((folder / "command.txt").read_text())
+    assert compose(commanded[2:]).data.drop == 0.5
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("data.missing=zeros", "mask, density, observed, points"),
+        ("data.drop=1", "data.drop"),
+        ("data.spacings=[0]", "data.spacings"),
+    ],
+)
+def test_settings_of_missing_samples_are_checked_before_training(tmp_path, word, message):
+    with pytest.raises(ValueError, match=message):
+        train(compose([*SMALL, word, f"run={tmp_path / 'run'}"]))
+    assert not (tmp_path / "run").exists()

@@ -20,7 +20,8 @@ from ccnn.models.names import pick
 from ccnn.saving import load
 from ccnn.tasks.scaling import Scaling
 from ccnn.tasks.task import Samples, Task
-from ccnn.training.evaluation import outputs_of, score
+from ccnn.training.data import Batch
+from ccnn.training.evaluation import outputs_of_samples, score
 from ccnn.training.losses import LOSSES, Loss
 from ccnn.training.progress import Progress
 from ccnn.training.resampling import Spacing, resample_samples
@@ -240,6 +241,8 @@ def predict(
     *,
     spacing: Spacing = 1.0,
     lengths: Tensor | None = None,
+    positions: Tensor | None = None,
+    mask: Tensor | None = None,
     batch_size: int = 64,
 ) -> Tensor:
     """Return what the network of a finished run says of signals.
@@ -251,22 +254,33 @@ def predict(
     x
         Signals sampled at ``spacing``, as the task prepares them; of a run on the user's own
         data, as they are in the user's files.
-    spacing, lengths
-        As for `ccnn.Grid`.
+    spacing, lengths, mask
+        As for `ccnn.Grid`; the network is told of missing samples as it was in training.
+    positions
+        Where samples lie that are on no grid, as for `ccnn.Points`.
     batch_size
         How many at once.
 
     Shapes
     ------
     x : (n, C, *S), or (n, *S) symbols
+    positions : (n, N, D)
+    mask : (n, 1, *S), bool
     result : (n, classes) probabilities, or (n, K) numbers in the user's unit; with *S after them
         where there is a target at every position
     """
-    model, loss, _ = _trained(Path(run))
+    model, loss, config = _trained(Path(run))
     scaling = _scaling(Path(run))
     x = x if scaling is None else scaling.apply(x)
+    signals = Batch(x, torch.zeros(len(x)), lengths, positions, mask)
     with cached(model):
-        outputs = outputs_of(model, x, spacing=spacing, lengths=lengths, batch_size=batch_size)
+        outputs = outputs_of_samples(
+            model,
+            signals,
+            spacing=spacing,
+            missing=config.data.get("missing", "mask"),  # runs of before have none
+            batch_size=batch_size,
+        )
     answers = loss.probabilities(outputs)
     return answers if scaling is None else scaling.restore(answers)
 

@@ -153,7 +153,11 @@ def test_a_signal_of_weight_zero_teaches_nothing(toy):
 @pytest.mark.parametrize(
     ("batching", "samples", "message"),
     [
-        (Batching(spacings=(1, 2)), {"positions": torch.zeros(64, 24, 1)}, "positions of their own"),
+        (
+            Batching(spacings=(1, 2)),
+            {"positions": torch.zeros(64, 24, 1)},
+            "positions of their own",
+        ),
         (Batching(batch_size=8), {"weights": -torch.ones(64)}, "finite and not negative"),
         (Batching(batch_size=8), {"mask": torch.ones(3, 1, 24, dtype=torch.bool)}, "3 masks"),
     ],

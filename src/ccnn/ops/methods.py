@@ -24,7 +24,8 @@ from ccnn.ops.table import Table, tabulate
 _PAIRS_PER_ENTRY = 4
 _PAIRS_PER_PLACE = 2
 
-# With fewer pairs per point, inputs and outputs counted, a series costs more than a table.
+# With fewer pairs per point, inputs and outputs counted, a series costs more than a table: 0.25 s
+# and 0.29 s were measured at 15, for 10,000 samples of 32 channels, forward and backward.
 _PAIRS_PER_POINT = 16
 
 # By name tables, lattices and series may be as large as this; more would not fit a small machine.
@@ -124,7 +125,7 @@ def series_of(request: Request, *, by_name: bool) -> tuple[Stretches, Tensor] | 
         radius=request.radius,
         box=stretches.box,
         tolerance=request.tolerance,
-        most=_LARGEST if by_name else min(_LARGEST, request.near.total),
+        most=_LARGEST if by_name else min(_LARGEST, request.near.total // _PAIRS_PER_ENTRY),
     )
     if series is None and by_name:
         raise ValueError(

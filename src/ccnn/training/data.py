@@ -74,6 +74,13 @@ class Batch(NamedTuple):
     mask: Tensor | None = None
     weights: Tensor | None = None
 
+    def to(self, device: torch.device) -> "Batch":
+        """Return the same samples on another device."""
+        x, y, *optional = self
+        return Batch(
+            x.to(device), y.to(device), *(None if t is None else t.to(device) for t in optional)
+        )
+
 
 def take(samples: Samples, index: Tensor | slice) -> Batch:
     """Return the samples at some indices."""

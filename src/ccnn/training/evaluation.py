@@ -49,7 +49,7 @@ def score(
     """
     sums, outputs = Sums(), []
     for batch in EvaluationBatches(samples, batch_size):
-        batch = Batch(*(None if t is None else t.to(device) for t in batch))
+        batch = batch.to(device)
         placed = place(batch, spacing=spacing, missing=missing, aligned=loss.per_position)
         out = placed.through(model)
         mask = placed.mask_of(out) if loss.per_position else None

@@ -122,9 +122,7 @@ def position_mse(
     return loss, loss.detach(), mask.sum()
 
 
-def _summed(
-    each: Tensor, right: Tensor, weights: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor]:
+def _summed(each: Tensor, right: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
     """Sum the losses and scores (B,) of signals, each counted by its weight."""
     if weights is None:
         return each.sum(), right.sum(), _count(len(each), each)

@@ -86,9 +86,7 @@ def _existing(batch: Batch) -> Tensor | None:
     return within if batch.mask is None else within & batch.mask
 
 
-def _at_positions(
-    x: Tensor, positions: Tensor, mask: Tensor | None, *, aligned: bool
-) -> Placed:
+def _at_positions(x: Tensor, positions: Tensor, mask: Tensor | None, *, aligned: bool) -> Placed:
     """Place the samples that exist at points, unaligned without what is missing in all signals.
 
     Shapes
