@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ccnn.estimator.inputs import Array
+from ccnn.estimator.inputs import Array, told_of_missing
 from ccnn.inference import cached
 from ccnn.models import CCNN
 from ccnn.tasks.task import Samples
@@ -88,6 +88,7 @@ def outputs(
                 network,
                 samples,
                 spacing=1.0 if spacing is None else spacing,
+                missing=told_of_missing(model.size),
                 batch_size=_batch_size(model, samples.x),
             )
         said.append(found.double().cpu().numpy())
