@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from ccnn.estimator import CCNNClassifier
 from ccnn.estimator.inputs import as_samples, read_signals, standard_scale
 from ccnn.estimator.positions import median_gap, read_positions, span
 
@@ -218,3 +219,19 @@ def test_images_have_no_time_stamps():
 def test_signals_at_one_moment_have_no_gap():
     with pytest.raises(ValueError, match="sampling_rate"):
         median_gap(np.ones((2, 3)))
+
+
+def test_a_series_with_holes_is_its_samples_at_their_times():
+    """The way that docs/irregular.md found best: a sample counts for the time it stands for."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 1, 24))
+    y = np.arange(30) % 2
+    clf = CCNNClassifier(channels=8, blocks=1, max_epochs=2, random_state=0).fit(X, y)
+    holes = rng.random((30, 24)) < 0.4
+    holes[:, [0, 23]] = False
+    grid = clf.predict_proba(np.where(holes[:, None], np.nan, X))
+    kept = [np.flatnonzero(~row) for row in holes]
+    points = clf.predict_proba(
+        [x[:, k] for x, k in zip(X, kept, strict=True)], positions=[k.astype(float) for k in kept]
+    )
+    np.testing.assert_allclose(grid, points, atol=1e-5)

@@ -1,7 +1,7 @@
 """What an estimator does when it is told nothing: settings from the shape and number of signals.
 
 The numbers were found by cross-validation on the training parts of many problems
-(``benchmarks/estimator.py``, docs/estimator_results.md). They are rules for all data, not one
+("What it reaches" in docs/estimator.md). They are rules for all data, not one
 setting for each data set.
 """
 
@@ -119,7 +119,7 @@ def choose(facts: Facts) -> Settings:
         dropout=0.1,
         lr=0.005 if few else 0.01,
         weight_decay=0.01,
-        batch_size=max(1, min(16 if few else 64, facts.n // 2)),
+        batch_size=max(1, min(32 if few else 64, facts.n // 2)),
         steps=max(_LEAST_STEPS, round(_STEPS * math.sqrt(facts.n / _FEW))),
         warmup=0.1,
         validation=0.0 if few else 0.05,

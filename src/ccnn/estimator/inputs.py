@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ccnn.tasks.scaling import Scaling
 from ccnn.tasks.task import Samples
+from ccnn.training.settings import Missing
 
 Array = NDArray[Any]
 Spacing = float | tuple[float, ...]
@@ -210,6 +211,15 @@ def read_weights(sample_weight: Any, of_classes: Array | None, n: int) -> Array 
 
 
 # What the network is fed
+
+
+def told_of_missing(size: tuple[int, ...]) -> Missing:
+    """Return how a network for signals of a size is told of missing samples.
+
+    In series each sample that is left counts for the time it stands for, which is by far the best
+    way (docs/irregular.md); in images, where windows are a few samples wide, that was not seen.
+    """
+    return "density" if len(size) == 1 else "mask"
 
 
 def standard_scale(values: Array) -> Scaling:

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ccnn.estimator.inputs import told_of_missing
 from ccnn.models import CCNN
 from ccnn.tasks.task import Samples
 from ccnn.training.data import Batch, EvaluationBatches
@@ -97,7 +98,8 @@ def _output(networks: Sequence[CCNN], batch: Batch, spacing: Spacing) -> Output:
     """Return the networks' mean output for a batch, as a function of its values."""
 
     def output(x: Tensor) -> Tensor:
-        placed = place(batch._replace(x=x), spacing=spacing)
+        missing = told_of_missing(networks[0].size)
+        placed = place(batch._replace(x=x), spacing=spacing, missing=missing)
         said = torch.stack([placed.through(network) for network in networks]).mean(dim=0)
         return said.gather(1, batch.y[:, None])[:, 0]
 

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ccnn.estimator.augment import AUGMENTS
 from ccnn.estimator.defaults import Facts, Settings
+from ccnn.estimator.inputs import told_of_missing
 from ccnn.fitting import fit
 from ccnn.models import CCNN
 from ccnn.tasks.task import Samples
@@ -199,7 +200,11 @@ def train(
             model,
             parts,
             optim=_optim(settings, rounds, steps=planned, held=held is not None),
-            batching=Batching(batch_size=batch_size, spacings=_spacings(settings, samples)),
+            batching=Batching(
+                batch_size=batch_size,
+                spacings=_spacings(settings, samples),
+                missing=told_of_missing(model.size),
+            ),
             machine=Machine(accelerator=_ACCELERATORS[device], progress="none", save_minutes=None),
             seed=seed,
             augment=None if settings.augment is None else AUGMENTS[settings.augment],
