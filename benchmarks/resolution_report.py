@@ -77,7 +77,7 @@ def draw(rows: list[Row], path: Path) -> None:
         ax.set_axis_off()
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=5, frameon=False)
-    figure.savefig(path, dpi=100)
+    figure.savefig(path, dpi=80)
 
 
 def _panel(ax, problem: Problem, rate: Rate, accuracies: Accuracies) -> None:

@@ -61,10 +61,21 @@ def rows(name: str) -> list[dict[str, str]]:
 
 
 def speed(path: Path) -> None:
-    sys.path.insert(0, str(DOCS.parent / "benchmarks"))
     from speed import plot
 
     plot(rows("speed.csv"), path)
+
+
+def irregular(path: Path) -> None:
+    from irregular_report import plot
+
+    plot(rows("irregular.csv"), path)
+
+
+def resolution(path: Path) -> None:
+    from resolution_report import draw
+
+    draw(rows("resolution.csv"), path)
 
 
 def one_and_two(path: Path) -> None:
@@ -78,11 +89,14 @@ def one_and_two(path: Path) -> None:
 
 def main(folder: Path = HERE) -> None:
     folder.mkdir(exist_ok=True)
+    sys.path.insert(0, str(DOCS.parent / "benchmarks"))  # which draw their own results
     spectrum(folder / "spectrum.png")
     resolutions(folder / "resolutions.png")
     dimensions(folder / "dimensions.png")
     speed(folder / "speed.png")
     one_and_two(folder / "one_and_two.png")
+    irregular(folder / "irregular.png")
+    resolution(folder / "resolution.png")
 
 
 if __name__ == "__main__":

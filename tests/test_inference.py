@@ -65,13 +65,13 @@ def samplings(monkeypatch):
     def count(model: nn.Module) -> list:
         for layer in remembering(model):
             if isinstance(layer, AbstractContinuousConv):
-                original = layer.kernel.on_grid
+                original = layer.kernel._on_grid  # behind `on_grid` and `windowed_on_grid`
 
                 def wrapped(axes, original=original, layer=layer):
                     calls.append(layer)
                     return original(axes)
 
-                monkeypatch.setattr(layer.kernel, "on_grid", wrapped)
+                monkeypatch.setattr(layer.kernel, "_on_grid", wrapped)
         return calls
 
     return count
