@@ -87,7 +87,7 @@ def test_integrated_gradients_of_a_classifier_add_up(clf):
     with torch.no_grad():
         outputs = sum((m(x) - m(torch.zeros_like(x))).numpy() for m in clf.models_) / 2
     for label, expected in zip(clf.classes_, outputs.T, strict=True):
-        found = clf.saliency(X, target=label, steps=64).sum(axis=1)
+        found = clf.saliency(X, target=label, steps=512).sum(axis=1)
         # What the quadrature leaves over: little, since the network is smooth.
         np.testing.assert_allclose(found, expected, atol=1e-3 * np.abs(outputs).max())
 
