@@ -11,7 +11,7 @@ import numpy as np
 from aeon.classification import BaseClassifier
 from aeon.regression import BaseRegressor
 from numpy.typing import NDArray
-from sklearn.base import clone  # type: ignore[import-untyped]
+from sklearn.base import clone
 
 from ccnn.estimator.classifier import CCNNClassifier
 from ccnn.estimator.regressor import CCNNRegressor
@@ -65,7 +65,7 @@ class AeonCCNNClassifier(BaseClassifier):  # type: ignore[misc]  # aeon has no t
         return {"estimator": CCNNClassifier(max_epochs=1, channels=8, blocks=1, random_state=0)}
 
 
-class AeonCCNNRegressor(BaseRegressor):  # type: ignore[misc]
+class AeonCCNNRegressor(BaseRegressor):  # type: ignore[misc]  # aeon has no types
     """A `ccnn.CCNNRegressor` as an aeon regressor.
 
     Parameters

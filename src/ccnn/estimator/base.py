@@ -7,9 +7,9 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from sklearn.base import BaseEstimator  # type: ignore[import-untyped]
-from sklearn.utils import check_random_state  # type: ignore[import-untyped]
-from sklearn.utils.validation import (  # type: ignore[import-untyped]
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import (
     check_consistent_length,
     check_is_fitted,
     validate_data,

@@ -4,12 +4,12 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from sklearn.base import ClassifierMixin  # type: ignore[import-untyped]
-from sklearn.metrics import accuracy_score  # type: ignore[import-untyped]
-from sklearn.utils import assert_all_finite  # type: ignore[import-untyped]
-from sklearn.utils.class_weight import compute_sample_weight  # type: ignore[import-untyped]
-from sklearn.utils.multiclass import check_classification_targets  # type: ignore[import-untyped]
-from sklearn.utils.validation import column_or_1d  # type: ignore[import-untyped]
+from sklearn.base import ClassifierMixin
+from sklearn.metrics import accuracy_score
+from sklearn.utils import assert_all_finite
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
 from torch import Tensor
 
 from ccnn.estimator.base import BaseCCNN
@@ -17,7 +17,7 @@ from ccnn.estimator.inputs import Array
 from ccnn.tasks.scaling import Scaling
 
 
-class CCNNClassifier(ClassifierMixin, BaseCCNN):  # type: ignore[misc]
+class CCNNClassifier(ClassifierMixin, BaseCCNN):  # type: ignore[misc]  # scikit-learn has no types
     """A continuous convolutional network that classifies signals.
 
     Sequences, images and volumes, of equal size or not, with missing samples or at time stamps.

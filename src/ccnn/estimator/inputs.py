@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_array  # type: ignore[import-untyped]
+from sklearn.utils.validation import check_array
 from torch import Tensor
 
 from ccnn.tasks.scaling import Scaling

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from sklearn.base import is_classifier  # type: ignore[import-untyped]
-from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
+from sklearn.base import is_classifier
+from sklearn.utils.validation import check_is_fitted
 
 from ccnn.estimator.inputs import Array, Signals, as_samples
 from ccnn.estimator.predicting import Rates, spacing_of

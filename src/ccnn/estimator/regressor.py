@@ -5,9 +5,9 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from sklearn.base import RegressorMixin  # type: ignore[import-untyped]
-from sklearn.metrics import r2_score  # type: ignore[import-untyped]
-from sklearn.utils.validation import check_array  # type: ignore[import-untyped]
+from sklearn.base import RegressorMixin
+from sklearn.metrics import r2_score
+from sklearn.utils.validation import check_array
 from torch import Tensor
 
 from ccnn.estimator.base import BaseCCNN
@@ -15,7 +15,7 @@ from ccnn.estimator.inputs import Array, standard_scale
 from ccnn.tasks.scaling import Scaling
 
 
-class CCNNRegressor(RegressorMixin, BaseCCNN):  # type: ignore[misc]
+class CCNNRegressor(RegressorMixin, BaseCCNN):  # type: ignore[misc]  # scikit-learn has no types
     """A continuous convolutional network that learns numbers from signals.
 
     Parameters and attributes are those of `ccnn.CCNNClassifier`, without classes and their

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.base import clone  # type: ignore[import-untyped]
+from sklearn.base import clone
 from sktime.classification.base import BaseClassifier
 from sktime.regression.base import BaseRegressor
 
@@ -78,7 +78,7 @@ class SktimeCCNNClassifier(BaseClassifier):  # type: ignore[misc]  # sktime has 
         return [{"estimator": quick}, {"estimator": pair}]
 
 
-class SktimeCCNNRegressor(BaseRegressor):  # type: ignore[misc]
+class SktimeCCNNRegressor(BaseRegressor):  # type: ignore[misc]  # sktime has no types
     """A `ccnn.CCNNRegressor` as an sktime regressor.
 
     Parameters

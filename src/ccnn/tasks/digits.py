@@ -14,7 +14,7 @@ SOURCE = "inside scikit-learn, nothing to fetch"
 def read(root: Path) -> Splits:
     """Return the images, standardised, in a fixed split with each digit's share in every part."""
     # Importing it takes a second, and only these two tasks need it.
-    from sklearn.datasets import load_digits  # type: ignore[import-untyped]  # it has no types
+    from sklearn.datasets import load_digits
 
     images, labels = load_digits(return_X_y=True)
     parts = np.zeros(len(labels), dtype=int)
