@@ -127,10 +127,12 @@ class _Waves(NamedTuple):
         self, values: Tensor, straight: Tensor, mirrored: Tensor, seen: Tensor, own: Tensor
     ) -> Tensor:
         from_here, to_here = self.stretches.angles(seen, own)
+        # torch does not type `apply`.
         spectrum = _ToModes.apply(  # type: ignore[no-untyped-call]
             _pack(values), from_here, self.modes, self.tolerance
         )
         product = _multiply(spectrum, straight, mirrored)
+        # torch does not type `apply`.
         y = _FromModes.apply(product, to_here, self.tolerance)  # type: ignore[no-untyped-call]
         return _unpack(y, self.channels[0])
 
@@ -210,6 +212,7 @@ class _ToModes(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         (angles,) = ctx.saved_tensors
+        # torch does not type `apply`.
         values = _FromModes.apply(grad, angles, ctx.tolerance)  # type: ignore[no-untyped-call]
         return values, None, None, None
 
@@ -229,6 +232,7 @@ class _FromModes(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         (angles,) = ctx.saved_tensors
+        # torch does not type `apply`.
         coefficients = _ToModes.apply(  # type: ignore[no-untyped-call]
             grad, angles, ctx.modes, ctx.tolerance
         )
