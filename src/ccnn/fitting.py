@@ -22,6 +22,7 @@ from ccnn.training.folder import as_json, open_folder, read_state
 from ccnn.training.loggers import check_loggers
 from ccnn.training.losses import Loss, pick_loss
 from ccnn.training.metrics import csv_bytes
+from ccnn.training.mixing import check_mixing
 from ccnn.training.module import Augment, Training
 from ccnn.training.progress import Progress, make_progress
 from ccnn.training.results import Result, hardware, versions
@@ -149,6 +150,8 @@ def _check(model: nn.Module, splits: Splits, optim: Optim, batching: Batching) -
         check_samples(splits.test, "test")
     steps_per_epoch(len(splits.train.x), batching)
     _check_thinning(splits.train, batching)
+    if optim.mixup:
+        check_mixing(splits.train)
     positions = getattr(model, "head", "pool") == "none"
     return pick_loss(optim.loss, splits.train.y, positions=positions)
 

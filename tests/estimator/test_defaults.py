@@ -29,6 +29,7 @@ def test_settings_are_valid_whatever_the_data(n, classes, size):
         weight_decay=s.weight_decay,
         mask_lr_ratio=s.mask_lr_ratio,
         label_smoothing=s.label_smoothing,
+        mixup=s.mixup,
         aliasing=s.aliasing,
         ema=s.ema,
     )
@@ -65,7 +66,14 @@ def test_small_sets_hold_nothing_out():
     "changes", [{"unequal": True}, {"positions": True}, {"missing": True}, {"classes": None}]
 )
 def test_what_a_change_would_spoil_is_not_changed(changes):
-    assert choose(facts(**changes)).augment is None
+    s = choose(facts(**changes))
+    assert s.augment is None
+    assert s.mixup == 0
+
+
+def test_rough_series_are_not_read_between_their_samples():
+    assert choose(facts(smooth=True)).augment == "warp"
+    assert choose(facts(smooth=False)).augment is None
 
 
 @pytest.mark.parametrize("name", AUGMENTS)

@@ -235,3 +235,24 @@ def test_a_series_with_holes_is_its_samples_at_their_times():
         [x[:, k] for x, k in zip(X, kept, strict=True)], positions=[k.astype(float) for k in kept]
     )
     np.testing.assert_allclose(grid, points, atol=1e-5)
+
+
+@pytest.mark.parametrize("length", [24, 300])
+def test_smooth_series_are_told_from_rough_ones(length):
+    rng = np.random.default_rng(0)
+    t = np.linspace(0, 1, length)
+    waves = np.sin(2 * np.pi * (t + rng.random((20, 1))))
+    noise = rng.normal(size=(20, length))
+    assert read_signals(waves, "E").smooth
+    assert not read_signals(noise, "E").smooth
+    assert not read_signals(np.where(np.arange(length) % 2, waves, -waves), "E").smooth
+    assert read_signals(np.where(rng.random(waves.shape) < 0.1, np.nan, waves), "E").smooth
+
+
+@pytest.mark.parametrize(
+    "X",
+    [np.ones((3, 10)), np.ones((3, 1)), np.random.default_rng(0).random((3, 1, 4, 4))],
+    ids=["constant", "one sample", "images"],
+)
+def test_what_has_no_neighbours_to_look_at_is_not_smooth(X):
+    assert not read_signals(X, "E").smooth

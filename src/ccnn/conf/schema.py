@@ -103,6 +103,7 @@ class Optim:
     clip: float = 0.0
     label_smoothing: float = 0.0
     loss: str = MISSING
+    mixup: float = 0.0  # α of the shares in which training signals are mixed
     aliasing: float = 0.0
     ema: float = 0.0
     early_stopping: int | None = MISSING

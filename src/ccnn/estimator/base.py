@@ -257,6 +257,7 @@ class BaseCCNN(Looking, BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
             unequal=signals.lengths is not None,
             positions=signals.positions is not None,
             missing=signals.holes,
+            smooth=signals.smooth,
         )
 
     def _train(self, samples: Samples, settings: Settings, facts: Facts, old: list[CCNN]) -> None:

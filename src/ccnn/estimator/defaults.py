@@ -30,6 +30,8 @@ class Facts:
         Whether samples lie at given positions instead of on a grid.
     missing
         Whether samples are missing.
+    smooth
+        Whether series can be read between their samples (`ccnn.estimator.inputs.Signals`).
     """
 
     n: int
@@ -39,6 +41,7 @@ class Facts:
     unequal: bool = False
     positions: bool = False
     missing: bool = False
+    smooth: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +52,7 @@ class Settings:
     ----------
     channels, blocks, kernel_size, mask_sigma, omega_0, band, window, lowpass, dropout
         As for `ccnn.CCNN`.
-    lr, weight_decay, mask_lr_ratio, label_smoothing, aliasing, ema
+    lr, weight_decay, mask_lr_ratio, label_smoothing, mixup, aliasing, ema
         As for `ccnn.training.settings.Optim`.
     batch_size, spacings
         As for `ccnn.training.settings.Batching`.
@@ -85,6 +88,7 @@ class Settings:
     patience: float
     ema: float
     label_smoothing: float
+    mixup: float
     augment: str | None
     mask_lr_ratio: float
     aliasing: float
@@ -126,7 +130,8 @@ def choose(facts: Facts) -> Settings:
         patience=0.0 if few else 0.5,
         ema=0.98,
         label_smoothing=0.0 if facts.classes is None else 0.1,
-        augment="warp" if few and _can_be_warped(facts) else None,
+        mixup=0.4 if few and _can_be_changed(facts) else 0.0,
+        augment="warp" if few and series and facts.smooth and _can_be_changed(facts) else None,
         mask_lr_ratio=1.0,
         aliasing=0.0,
         spacings=(),
@@ -139,10 +144,9 @@ def _window(length: int) -> float:
     return min(2 * samples / max(length - 1, 1), 1.0)
 
 
-def _can_be_warped(facts: Facts) -> bool:
-    """Tell whether signals mean the same when their clock runs unevenly and they are louder.
+def _can_be_changed(facts: Facts) -> bool:
+    """Tell whether signals mean the same when their clock runs unevenly, or louder, or mixed.
 
-    Numbers to be predicted may well depend on either, and padding and holes would move.
+    Numbers to be predicted may well depend on any of it, and padding and holes would move.
     """
-    whole = not (facts.unequal or facts.positions or facts.missing)
-    return len(facts.size) == 1 and facts.classes is not None and whole
+    return facts.classes is not None and not (facts.unequal or facts.positions or facts.missing)

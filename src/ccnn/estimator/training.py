@@ -234,6 +234,7 @@ def _optim(settings: Settings, rounds: int, *, steps: int, held: bool) -> Optim:
         warmup_epochs=settings.warmup * rounds,
         epochs=rounds,
         label_smoothing=settings.label_smoothing,
+        mixup=settings.mixup,
         aliasing=settings.aliasing,
         # An average over more than a tenth of a run would remember how it began.
         ema=min(settings.ema, max(1 - 10 / steps, 0.0)),

@@ -18,6 +18,7 @@ from ccnn.training.data import (
 )
 from ccnn.training.losses import Loss
 from ccnn.training.metrics import Row, Sums
+from ccnn.training.mixing import Partners, mix
 from ccnn.training.optimizer import make_optimizer, set_rate
 from ccnn.training.placing import Placed, drop, place
 from ccnn.training.resampling import resample_batch
@@ -136,13 +137,16 @@ class Training(L.LightningModule):
         """Return the loss of a batch with its penalties."""
         if self.augment is not None:
             batch = _augmented(batch, self.augment)
+        partners = None
+        if self.optim.mixup:
+            batch, partners = mix(batch, self.optim.mixup)
         spacing = self._drawn_spacing()
         if spacing != 1:
             batch = resample_batch(batch, spacing)
         if self.batching.drop:
             batch = drop(batch, self.batching.drop)
         placed = self._place(batch, spacing)
-        loss, score, count = self._compare(placed, batch, self.optim.label_smoothing)
+        loss, score, count = self._compare(placed, batch, self.optim.label_smoothing, partners)
         mean = loss / count.clamp(min=1 if batch.weights is None else _SMALL)
         total = mean + self._penalty()
         if not torch.isfinite(total):
@@ -181,11 +185,21 @@ class Training(L.LightningModule):
         return place(batch, spacing=spacing, missing=self.batching.missing, aligned=aligned)
 
     def _compare(
-        self, placed: Placed, batch: Batch, smoothing: float = 0.0
+        self,
+        placed: Placed,
+        batch: Batch,
+        smoothing: float = 0.0,
+        partners: Partners | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         outputs = placed.through(self.model)
         mask = placed.mask_of(outputs) if self.loss.per_position else None
-        return self.loss.compare(outputs, batch.y, mask, smoothing, batch.weights)
+        sums = self.loss.compare(outputs, batch.y, mask, smoothing, batch.weights)
+        if partners is None:
+            return sums
+        others = self.loss.compare(outputs, partners.y, mask, smoothing, partners.weights)
+        share = partners.share
+        loss, score, count = (share * a + (1 - share) * b for a, b in zip(sums, others, strict=True))
+        return loss, score, count
 
     def _penalty(self) -> Tensor | float:
         penalty: Tensor | float = 0.0

@@ -38,6 +38,8 @@ class Optim:
         Largest norm of the gradient; 0 is off.
     label_smoothing, loss
         ``"auto"`` looks at the targets: classes are cross-entropy, numbers squared error.
+    mixup
+        α of the Beta distribution of the shares in which training signals are mixed; 0 is off.
     aliasing
         λ of FlexConv's anti-aliasing penalty; 0 is off.
     ema
@@ -55,13 +57,14 @@ class Optim:
     clip: float = 0.0
     label_smoothing: float = 0.0
     loss: str = "auto"
+    mixup: float = 0.0
     aliasing: float = 0.0
     ema: float = 0.0
     early_stopping: int | None = None
 
     def __post_init__(self) -> None:
         _check_range("optim.lr", self.lr, 0, 1e6, open_low=True)
-        for name in ("weight_decay", "mask_lr_ratio", "warmup_epochs", "clip", "aliasing"):
+        for name in ("weight_decay", "mask_lr_ratio", "warmup_epochs", "clip", "mixup", "aliasing"):
             _check_range(f"optim.{name}", self.__dict__[name], 0, 1e9)
         _check_whole("optim.epochs", self.epochs)
         _check_choice("optim.decay", self.decay, DECAYS)
