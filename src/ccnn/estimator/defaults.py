@@ -98,11 +98,15 @@ class Settings:
 # Below so many signals each is needed for learning: none are held out.
 _FEW = 1000
 # The fewest steps, and those for _FEW signals: of more they grow with the square root of n.
-_LEAST_STEPS, _STEPS = 1200, 1000
+_LEAST_STEPS, _STEPS = 2000, 1500
 # Positions of one signal from which on networks are narrow.
 _LARGE = 2000
-# The width of a window at the start is a share of the signal, within these numbers of samples.
+# The width of a window at the start, in samples: of few signals, details tell more than outlines.
+# Of many it is a share of the signal, within limits.
 _WINDOW, _LEAST_WINDOW, _MOST_WINDOW = 0.0375, 3.0, 16.0
+# Frequencies of kernels at the start. More per sample of a long signal: from about half of this on,
+# fresh kernels hold all that the grid can tell apart.
+_OMEGA, _OMEGA_PER_SAMPLE = 30.0, 0.1
 
 
 def choose(facts: Facts) -> Settings:
@@ -113,17 +117,18 @@ def choose(facts: Facts) -> Settings:
         channels=32 if few or math.prod(facts.size) > _LARGE else 64,
         blocks=3 if few else 4,
         kernel_size="same",
-        mask_sigma=_window(facts.size[0]) if series else None,
-        # Far above the grid's Nyquist frequency where signals are short. Band-limited kernels
-        # learn too slowly from few signals; the low-pass lets these work at coarser rates, too.
-        omega_0=30.0,
+        mask_sigma=_window(facts.size[0], few=few) if series else None,
+        # Above the grid's Nyquist frequency, far above where signals are short. Band-limited
+        # kernels learn too slowly from few signals; the low-pass lets these work at coarser
+        # rates, too.
+        omega_0=max(_OMEGA, _OMEGA_PER_SAMPLE * max(facts.size)),
         band=1.0,
         window="cut",
         lowpass=True,
         dropout=0.1,
         lr=0.005 if few else 0.01,
         weight_decay=0.01,
-        batch_size=max(1, min(32 if few else 64, facts.n // 2)),
+        batch_size=max(1, min(16 if few else 64, facts.n // 2)),
         steps=max(_LEAST_STEPS, round(_STEPS * math.sqrt(facts.n / _FEW))),
         warmup=0.1,
         validation=0.0 if few else 0.05,
@@ -138,9 +143,11 @@ def choose(facts: Facts) -> Settings:
     )
 
 
-def _window(length: int) -> float:
+def _window(length: int, *, few: bool) -> float:
     """Return the width a window starts with, as the standard deviation σ of coordinates."""
-    samples = min(max(_WINDOW * length, _LEAST_WINDOW), _MOST_WINDOW)
+    samples = _LEAST_WINDOW
+    if not few:
+        samples = min(max(_WINDOW * length, _LEAST_WINDOW), _MOST_WINDOW)
     return min(2 * samples / max(length - 1, 1), 1.0)
 
 

@@ -198,7 +198,9 @@ class Training(L.LightningModule):
             return sums
         others = self.loss.compare(outputs, partners.y, mask, smoothing, partners.weights)
         share = partners.share
-        loss, score, count = (share * a + (1 - share) * b for a, b in zip(sums, others, strict=True))
+        loss, score, count = (
+            share * a + (1 - share) * b for a, b in zip(sums, others, strict=True)
+        )
         return loss, score, count
 
     def _penalty(self) -> Tensor | float:
