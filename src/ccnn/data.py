@@ -45,6 +45,7 @@ def load_splits(config: DictConfig, task: Task, *, root: Path | str | None = Non
         len(task.size),
         embedded=config.model.embedding is not None,
         limit=config.data.limit,
+        balance=bool(config.data.get("balance", False)),
     )
 
 

@@ -121,6 +121,7 @@ class Data:
     size: int | None = MISSING  # rows and columns of images; None is the task's
     points: int | None = None  # of a cloud; None is the task's
     limit: int | None = None
+    balance: bool = False  # whether rare classes count as much as common ones
     spacings: list[float] = field(default_factory=list)  # of training batches, drawn at random
     drop: float = 0.0  # the largest share of its samples that a training signal loses
     missing: str = "mask"  # how the network is told: mask, density, observed or points
