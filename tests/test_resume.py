@@ -120,8 +120,8 @@ def test_signal_saves_and_the_run_goes_on(tmp_path, whole, signum, call):
 
 def test_run_goes_on_inside_accumulation_and_with_an_average(tmp_path):
     settings = {
-        "optim": Optim(lr=0.02, epochs=3, warmup_epochs=1, ema=0.9, clip=1.0, decay="authors",
-                       weight_decay=1e-3, aliasing=0.1),
+        "optim": Optim(lr=0.02, epochs=3, warmup_epochs=1, ema=0.9, clip=1.0, mixup=0.3,
+                       decay="authors", weight_decay=1e-3, aliasing=0.1),
         "batching": Batching(batch_size=8, accumulate=2),
     }  # fmt: skip
     toy.run(tmp_path / "whole", **settings)

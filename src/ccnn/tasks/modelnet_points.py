@@ -14,7 +14,7 @@ POINTS = 1_024
 # Positions lie on a lattice of half voxels. The data say no more than in which voxel a surface is,
 # and pairs of points then have few distinct offsets, at each of which a kernel is evaluated once.
 LATTICE = 2
-STRETCH = 0.15  # an axis of a training shape becomes longer or shorter by up to this share
+STRETCH = 0.05  # an axis of a training shape becomes longer or shorter by up to this share
 
 
 def read_points(root: Path, count: int = POINTS) -> Splits:
@@ -62,7 +62,7 @@ def on_lattice(positions: Tensor) -> Tensor:
 def vary(positions: Tensor) -> Tensor:
     """Mirror shapes as the voxels are, stretch them, and move every point within half a voxel.
 
-    Each axis gets a factor of its own, up to 15 % more or less than 1. The random numbers are
+    Each axis gets a factor of its own, up to 5 % more or less than 1. The random numbers are
     torch's own, on the CPU.
 
     Shapes
