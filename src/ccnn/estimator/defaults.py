@@ -95,8 +95,11 @@ class Settings:
     spacings: tuple[int, ...]
 
 
-# Below so many signals each is needed for learning: none are held out.
+# Below so many signals networks are small, and signals are changed at random.
 _FEW = 1000
+# The share that is held out to choose the best epoch, and how many that must be to tell epochs
+# apart: of fewer signals, all are learned from, and the last epoch is the one that counts.
+_HELD_OUT, _TELLING = 0.05, 500
 # The fewest steps, and those for _FEW signals: of more they grow with the square root of n.
 _LEAST_STEPS, _STEPS = 2000, 1500
 # Positions of one signal from which on networks are narrow.
@@ -112,6 +115,7 @@ _OMEGA, _OMEGA_PER_SAMPLE = 30.0, 0.1
 def choose(facts: Facts) -> Settings:
     """Return the settings for data of a given shape and number."""
     few = facts.n < _FEW
+    choosing = _HELD_OUT * facts.n >= _TELLING
     series = len(facts.size) == 1
     return Settings(
         channels=32 if few or math.prod(facts.size) > _LARGE else 64,
@@ -131,8 +135,8 @@ def choose(facts: Facts) -> Settings:
         batch_size=max(1, min(16 if few else 64, facts.n // 2)),
         steps=max(_LEAST_STEPS, round(_STEPS * math.sqrt(facts.n / _FEW))),
         warmup=0.1,
-        validation=0.0 if few else 0.05,
-        patience=0.0 if few else 0.5,
+        validation=_HELD_OUT if choosing else 0.0,
+        patience=0.5 if choosing else 0.0,
         ema=0.98,
         label_smoothing=0.0 if facts.classes is None else 0.1,
         mixup=0.4 if few and _can_be_changed(facts) else 0.0,
