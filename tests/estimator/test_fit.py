@@ -522,3 +522,15 @@ def test_fewer_steps_than_a_pass_see_a_part_of_the_signals():
     index, rounds = lay_out(1000, 10, 30, seed=0)
     assert rounds == 1
     assert len(set(index.tolist())) == 300
+
+
+def test_a_held_out_part_chooses_the_weights_and_ends_a_run_that_gets_no_better():
+    """Noise cannot be learned: its best epoch is an early one, and half of the rest is enough."""
+    noise = np.random.default_rng(0).normal(size=(60, 16))
+    y = np.arange(60) % 2
+    settings = {"channels": 4, "blocks": 1, "batch_size": 20, "max_epochs": 40, "random_state": 0}
+    judged = CCNNClassifier(**settings, validation_fraction=0.3).fit(noise, y)
+    assert all("val_accuracy" in row for row in judged.history_)
+    assert len(judged.history_) < 40
+    through = CCNNClassifier(**settings, validation_fraction=0.3, early_stopping=False)
+    assert len(through.fit(noise, y).history_) == 40

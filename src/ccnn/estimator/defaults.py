@@ -100,6 +100,8 @@ _FEW = 1000
 # The share that is held out to choose the best epoch, and how many that must be to tell epochs
 # apart: of fewer signals, all are learned from, and the last epoch is the one that counts.
 _HELD_OUT, _TELLING = 0.05, 500
+# Where signals are held out, training stops after this share of the steps without a better score.
+PATIENCE = 0.5
 # The fewest steps, and those for _FEW signals: of more they grow with the square root of n.
 _LEAST_STEPS, _STEPS = 2000, 1500
 # Positions of one signal from which on networks are narrow.
@@ -136,7 +138,7 @@ def choose(facts: Facts) -> Settings:
         steps=max(_LEAST_STEPS, round(_STEPS * math.sqrt(facts.n / _FEW))),
         warmup=0.1,
         validation=_HELD_OUT if choosing else 0.0,
-        patience=0.5 if choosing else 0.0,
+        patience=PATIENCE if choosing else 0.0,
         ema=0.98,
         label_smoothing=0.0 if facts.classes is None else 0.1,
         mixup=0.4 if few and _can_be_changed(facts) else 0.0,

@@ -7,7 +7,7 @@ from numbers import Integral, Real
 from typing import Any
 
 from ccnn.estimator.budget import seconds_of
-from ccnn.estimator.defaults import Settings
+from ccnn.estimator.defaults import PATIENCE, Settings
 
 DEVICES = ("auto", "cpu", "cuda")
 
@@ -118,6 +118,8 @@ def overridden(settings: Settings, parameters: dict[str, Any], n: int) -> Settin
         "batch_size": parameters["batch_size"],
         "validation": parameters["validation_fraction"],
     }
+    if parameters["validation_fraction"] is not None:
+        said["patience"] = PATIENCE if parameters["validation_fraction"] else 0.0
     if not parameters["early_stopping"]:
         said |= {"validation": 0.0, "patience": 0.0}
     settings = replace(settings, **{k: _plain(v) for k, v in said.items() if v is not None})
