@@ -48,14 +48,16 @@ WEIGHTS = REPO / "benchmarks" / "results" / "resolution"
 class Way:
     """A default that may keep accuracy across rates.
 
-    ``band=None`` is the paper's ω₀; ``wider`` multiplies the initial window; ``lowpass`` is for
-    training at several spacings, since at one of 1 it changes nothing.
+    ``band=None`` is the paper's ω₀; ``wider`` multiplies the initial window; ``mask_lr_ratio`` the
+    learning rate of the windows; ``lowpass`` is for training at several spacings, since at one of 1
+    it changes nothing.
     """
 
     band: float | None = 1.0
     aliasing: float = 0.0
     window: str = "cut"
     wider: float = 1.0
+    mask_lr_ratio: float = 1.0
     spacings: tuple[float, ...] = ()
     lowpass: bool = False
     plain: bool = False
@@ -68,6 +70,8 @@ WAYS = {
     "aliasing 0.1": Way(aliasing=0.1),
     "smooth window": Way(window="smooth"),
     "wide window": Way(wider=2.0),
+    "slow window": Way(mask_lr_ratio=0.1),
+    "wide, slow window": Way(wider=2.0, mask_lr_ratio=0.1),
     "wide window, aliasing 0.1": Way(wider=2.0, aliasing=0.1),
     "spacings 1, 2": Way(spacings=(1.0, 2.0)),
     "spacings 1, 2, low-pass": Way(spacings=(1.0, 2.0), lowpass=True),
@@ -156,6 +160,7 @@ def train(model: nn.Module, problem: Problem, way: Way, samples: Samples, seed: 
             epochs=problem.epochs,
             warmup_epochs=problem.epochs / 10,
             aliasing=way.aliasing,
+            mask_lr_ratio=way.mask_lr_ratio,
         ),
         batching=Batching(batch_size=problem.batch_size, spacings=way.spacings),
         machine=Machine(progress="none", accelerator="cpu"),
