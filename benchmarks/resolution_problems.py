@@ -107,14 +107,15 @@ _IMAGES = {
     "omega_0": 2976.49,
     "network": {"blocks": 4, "channels": 24},
 }
+_AT_28 = _IMAGES | {
+    "size": (28, 28),
+    "trained": Rate("28×28", 1.0),
+    "others": (Rate("14×14", 2.0, block_means), Rate("14×14, every 2nd", 2.0, every(2))),
+}
 PROBLEMS = {
-    "mnist28": Problem(
-        title="MNIST, trained at 28×28",
-        size=(28, 28),
-        trained=Rate("28×28", 1.0),
-        others=(Rate("14×14", 2.0, block_means), Rate("14×14, every 2nd", 2.0, every(2))),
-        epochs=2,
-        **_IMAGES,
+    "mnist28": Problem(title="MNIST, trained at 28×28", epochs=2, **_AT_28),
+    "mnist28_longer": Problem(
+        title="MNIST, trained at 28×28, three times as long", epochs=6, **_AT_28
     ),
     "mnist14": Problem(
         title="MNIST, trained at 14×14",
