@@ -129,7 +129,9 @@ def methods_for(problem: Problem, *, baselines: bool) -> dict[str, Callable]:
         return {"CCNN": run_ccnn}
     if problem.kind == "value":
         return {"MiniROCKET": run_minirocket, "ROCKET": run_rocket, "ridge": run_ridge}
-    return {"MiniROCKET": run_minirocket} if np.ndim(problem.x[0]) == 2 else {}
+    # It takes series of one length.
+    series = isinstance(problem.x, np.ndarray) and problem.x.ndim == 3
+    return {"MiniROCKET": run_minirocket} if series else {}
 
 
 # What is written down

@@ -102,10 +102,11 @@ _FEW = 1000
 _HELD_OUT, _TELLING = 0.05, 500
 # Where signals are held out, training stops after this share of the steps without a better score.
 PATIENCE = 0.5
-# The fewest steps, and those for _FEW signals: of more they grow with the square root of n.
-_LEAST_STEPS, _STEPS = 2000, 1500
-# Positions of one signal from which on networks are narrow.
-_LARGE = 2000
+# The fewest steps, those for _FEW signals, and the most: between, they grow with the square root
+# of n.
+_LEAST_STEPS, _STEPS, _MOST_STEPS = 2000, 1500, 6000
+# Samples of one signal from which on networks are narrow: a step of many such would take seconds.
+_LARGE = 500
 # The width of a window at the start, in samples: of few signals, details tell more than outlines.
 # Of many it is a share of the signal, within limits.
 _WINDOW, _LEAST_WINDOW, _MOST_WINDOW = 0.0375, 3.0, 16.0
@@ -135,7 +136,7 @@ def choose(facts: Facts) -> Settings:
         lr=0.005 if few else 0.01,
         weight_decay=0.01,
         batch_size=max(1, min(16 if few else 64, facts.n // 2)),
-        steps=max(_LEAST_STEPS, round(_STEPS * math.sqrt(facts.n / _FEW))),
+        steps=min(max(_LEAST_STEPS, round(_STEPS * math.sqrt(facts.n / _FEW))), _MOST_STEPS),
         warmup=0.1,
         validation=_HELD_OUT if choosing else 0.0,
         patience=PATIENCE if choosing else 0.0,
