@@ -209,7 +209,8 @@ def _cell(rows: list[dict[str, str]]) -> str:
     text = _per_cent(value) if accuracy else f"{value:.4g}"
     if rows[0]["half_rate"]:
         text += f", half rate {100 * np.mean([float(r['half_rate']) for r in rows]):.1f} %"
-    return f"{text} ({np.mean([float(r['fit_cpu_seconds']) for r in rows]):.0f} s)"
+    seconds = float(np.mean([float(r["fit_cpu_seconds"]) for r in rows]))
+    return f"{text} ({seconds:.{0 if seconds >= 10 else 1}f} s)"
 
 
 def main() -> None:
