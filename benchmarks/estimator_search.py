@@ -4,9 +4,9 @@
                                           [--folds 2] [--minutes 30]
     python benchmarks/estimator_search.py --table
 
-One default at a time is changed (`WAYS`), and the accuracy on the part of the training signals that
-was left out is written to docs/measured/estimator_search.csv; what has a row is not run again. Test
-signals are never read. Problems come from where `estimator.py` has them.
+One default at a time is changed (`WAYS`), and the score on the part of the training signals that was
+left out, accuracy or R², is written to docs/measured/estimator_search.csv; what has a row is not run
+again. Test signals are never looked at. Problems come from where `estimator.py` has them.
 """
 
 import argparse
@@ -19,20 +19,24 @@ from typing import Any
 
 import numpy as np
 from problems import Problem, load_problem
-from sklearn.model_selection import StratifiedKFold
+from sklearn.model_selection import KFold, StratifiedKFold
 
 import ccnn.estimator.base
-from ccnn import CCNNClassifier
+from ccnn import CCNNClassifier, CCNNRegressor
 from ccnn.estimator.defaults import Facts, Settings, choose
 
 RESULTS = Path(__file__).resolve().parent.parent / "docs" / "measured" / "estimator_search.csv"
-FIELDS = ["problem", "way", "fold", "accuracy", "cpu_seconds", "train", "left_out"]
-PROBLEMS = ("ArrowHead", "GunPoint", "ItalyPowerDemand", "OSULeaf", "ACSF1", "MNIST-1D")
+FIELDS = ["problem", "way", "fold", "score", "cpu_seconds", "train", "left_out"]
+CLASSES = ("ArrowHead", "GunPoint", "ItalyPowerDemand", "OSULeaf", "ACSF1", "MNIST-1D")
+PROBLEMS = (*CLASSES, "Covid3Month", "CardanoSentiment", "Tecator")
 
 # What is changed, by name.
 WAYS: dict[str, dict[str, Any]] = {
     "as it comes": {},
     "no mixup": {"mixup": 0.0},
+    "mixup for all": {"mixup": 0.4},
+    "dropout 0.3": {"dropout": 0.3},
+    "mixup for all, dropout 0.3": {"mixup": 0.4, "dropout": 0.3},
     "no warped clock": {"augment": None},
     "a warped clock for all": {"augment": "warp"},
     "wide windows": {"mask_sigma": 0.075},
@@ -45,7 +49,8 @@ WAYS: dict[str, dict[str, Any]] = {
 
 def cross_validate(problem: Problem, way: str, fold: int, folds: int) -> dict[str, Any]:
     """Train on all folds but one with one default changed, and judge on that one."""
-    parts = StratifiedKFold(folds, shuffle=True, random_state=0)
+    classes = problem.kind == "class"
+    parts = (StratifiedKFold if classes else KFold)(folds, shuffle=True, random_state=0)
     train, left_out = list(parts.split(np.zeros(len(problem.y)), problem.y))[fold]
     changes = WAYS[way]
 
@@ -54,12 +59,13 @@ def cross_validate(problem: Problem, way: str, fold: int, folds: int) -> dict[st
 
     ccnn.estimator.base.choose = changed  # what no parameter of the estimators says
     begin = time.process_time()
-    clf = CCNNClassifier(random_state=fold).fit(problem.x[train], problem.y[train])
+    estimator = (CCNNClassifier if classes else CCNNRegressor)(random_state=fold)
+    estimator.fit(problem.x[train], problem.y[train])
     return {
         "problem": problem.name,
         "way": way,
         "fold": fold,
-        "accuracy": f"{clf.score(problem.x[left_out], problem.y[left_out]):.4f}",
+        "score": f"{estimator.score(problem.x[left_out], problem.y[left_out]):.4f}",
         "cpu_seconds": f"{time.process_time() - begin:.0f}",
         "train": len(train),
         "left_out": len(left_out),
@@ -83,7 +89,7 @@ def append(row: dict[str, Any]) -> None:
 
 
 def table(rows: list[dict[str, str]]) -> Iterator[str]:
-    """Yield a Markdown table: ways down, problems across, the mean over folds in per cent."""
+    """Yield a Markdown table: ways down, problems across, the mean score over folds."""
     names = [p for p in PROBLEMS if any(r["problem"] == p for r in rows)]
     yield "| " + " | ".join(["", *names]) + " |"
     yield "|---" + "|---:" * len(names) + "|"
@@ -97,14 +103,14 @@ def _cell(rows: list[dict[str, str]]) -> str:
     if not rows:
         return ""
     folds = "" if len(rows) > 1 else " (one fold)"
-    return f"{100 * np.mean([float(r['accuracy']) for r in rows]):.1f}{folds}"
+    return f"{np.mean([float(r['score']) for r in rows]):.3f}{folds}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, help="a folder of .npz files")
     parser.add_argument("--only", default=",".join(PROBLEMS), help="names, with commas")
-    parser.add_argument("--ways", default=",".join(WAYS), help="names, with commas")
+    parser.add_argument("--ways", default=";".join(WAYS), help="names, with semicolons")
     parser.add_argument("--folds", type=int, default=2)
     parser.add_argument("--minutes", type=float, default=float("inf"))
     parser.add_argument("--table", action="store_true")
@@ -113,7 +119,7 @@ def main() -> None:
         print("\n".join(table(read_rows())))
         return
     end = time.monotonic() + 60 * args.minutes
-    for way in args.ways.split(","):
+    for way in args.ways.split(";"):
         for name in args.only.split(","):
             problem = load_problem(name, args.data)
             for fold in range(args.folds):
