@@ -4,9 +4,9 @@
                                           [--folds 2] [--minutes 30]
     python benchmarks/estimator_search.py --table
 
-One default at a time is changed (`WAYS`), and the score on the part of the training signals that was
-left out, accuracy or R², is written to docs/measured/estimator_search.csv; what has a row is not run
-again. Test signals are never looked at. Problems come from where `estimator.py` has them.
+One default at a time is changed (`WAYS`). The score on the part of the training signals that was
+left out, accuracy or R², is written to docs/measured/estimator_search.csv, and what has a row there
+is not run again. Test signals are never looked at. Problems are those of `estimator.py`.
 """
 
 import argparse
