@@ -62,11 +62,14 @@ def tables(rows: list[Row]) -> str:
 
 
 def draw(rows: list[Row], path: Path) -> None:
-    """Draw a panel for each problem and other rate: means over seeds, bars from least to most."""
+    """Draw a panel for each problem and other rate: means over seeds, bars from least to most.
+
+    A problem with one way only has nothing to compare, and no panel.
+    """
     from matplotlib.figure import Figure
 
     found = {name: Accuracies(rows, name, "test") for name in PROBLEMS}
-    panels = [(n, r) for n, p in PROBLEMS.items() if found[n].ways for r in p.others]
+    panels = [(n, r) for n, p in PROBLEMS.items() if len(found[n].ways) > 1 for r in p.others]
     across = 3
     down = -(-len(panels) // across)
     figure = Figure(figsize=(4.2 * across, 0.6 + 2.1 * down), layout="constrained")
@@ -77,7 +80,7 @@ def draw(rows: list[Row], path: Path) -> None:
         ax.set_axis_off()
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=5, frameon=False)
-    figure.savefig(path, dpi=80)
+    figure.savefig(path, dpi=72)
 
 
 def _panel(ax, problem: Problem, rate: Rate, accuracies: Accuracies) -> None:
