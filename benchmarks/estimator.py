@@ -29,11 +29,6 @@ import numpy as np
 from problems import PROBLEMS, Problem, export, load_problem
 
 RESULTS = Path(__file__).resolve().parent.parent / "docs" / "measured" / "estimator.csv"
-FIELDS = [
-    *("problem", "method", "seed", "metric", "value", "half_rate"),
-    *("fit_seconds", "fit_cpu_seconds", "predict_cpu_seconds", "threads"),
-    *("train", "test", "shape"),
-]
 UNIVARIATE = ("ArrowHead", "GunPoint", "ItalyPowerDemand", "OSULeaf", "ACSF1")
 # Mean accuracy over these five that was published, with the default splits.
 PUBLISHED = {"ResNet": 0.936, "InceptionTime": 0.932, "ROCKET": 0.923, "HIVE-COTE 2": 0.943}
@@ -147,7 +142,7 @@ def read_results(path: Path) -> list[dict[str, str]]:
 def append(path: Path, row: dict[str, object]) -> None:
     new = not path.exists()
     with path.open("a", newline="") as file:
-        writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
+        writer = csv.DictWriter(file, list(row), lineterminator="\n")
         if new:
             writer.writeheader()
         writer.writerow(row)

@@ -10,7 +10,6 @@ is not run again. Test signals are never looked at. Problems are those of `estim
 """
 
 import argparse
-import csv
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from estimator import append, read_results
 from problems import Problem, load_problem
 from sklearn.model_selection import KFold, StratifiedKFold
 
@@ -26,7 +26,6 @@ from ccnn import CCNNClassifier, CCNNRegressor
 from ccnn.estimator.defaults import Facts, Settings, choose
 
 RESULTS = Path(__file__).resolve().parent.parent / "docs" / "measured" / "estimator_search.csv"
-FIELDS = ["problem", "way", "fold", "score", "cpu_seconds", "train", "left_out"]
 CLASSES = ("ArrowHead", "GunPoint", "ItalyPowerDemand", "OSULeaf", "ACSF1", "MNIST-1D")
 PROBLEMS = (*CLASSES, "Covid3Month", "CardanoSentiment", "Tecator")
 
@@ -72,22 +71,6 @@ def cross_validate(problem: Problem, way: str, fold: int, folds: int) -> dict[st
     }
 
 
-def read_rows() -> list[dict[str, str]]:
-    if not RESULTS.exists():
-        return []
-    with RESULTS.open(newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def append(row: dict[str, Any]) -> None:
-    new = not RESULTS.exists()
-    with RESULTS.open("a", newline="") as file:
-        writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
-        if new:
-            writer.writeheader()
-        writer.writerow(row)
-
-
 def table(rows: list[dict[str, str]]) -> Iterator[str]:
     """Yield a Markdown table: ways down, problems across, the mean score over folds."""
     names = [p for p in PROBLEMS if any(r["problem"] == p for r in rows)]
@@ -116,17 +99,17 @@ def main() -> None:
     parser.add_argument("--table", action="store_true")
     args = parser.parse_args()
     if args.table:
-        print("\n".join(table(read_rows())))
+        print("\n".join(table(read_results(RESULTS))))
         return
     end = time.monotonic() + 60 * args.minutes
     for way in args.ways.split(";"):
         for name in args.only.split(","):
             problem = load_problem(name, args.data)
             for fold in range(args.folds):
-                known = {(r["problem"], r["way"], r["fold"]) for r in read_rows()}
+                known = {(r["problem"], r["way"], r["fold"]) for r in read_results(RESULTS)}
                 if (name, way, str(fold)) not in known and time.monotonic() < end:
-                    append(cross_validate(problem, way, fold, args.folds))
-                    print(read_rows()[-1], flush=True)
+                    append(RESULTS, cross_validate(problem, way, fold, args.folds))
+                    print(read_results(RESULTS)[-1], flush=True)
 
 
 if __name__ == "__main__":
