@@ -1,24 +1,19 @@
 """The protocol of ``benchmarks/irregular.py``: folds, dropped samples, scaling, and its rivals."""
 
-import sys
 from dataclasses import replace
-from pathlib import Path
 
+import irregular
+import irregular_data
 import pytest
 import torch
+from baselines import GRUClassifier, PlainCNN, in_order, time_gaps
+from irregular_report import append_rows, read_rows, table
+from irregular_ways import Way
 from sklearn.metrics import roc_auc_score
 
 import ccnn
 from ccnn.tasks.task import Samples
 from ccnn.training.settings import Batching, Optim
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
-
-import irregular
-import irregular_data
-from baselines import GRUClassifier, PlainCNN, in_order, time_gaps
-from irregular_report import append_rows, read_rows, table
-from irregular_ways import Way
 
 LENGTHS = torch.tensor([50, 31, 40, 12])
 

@@ -1,10 +1,12 @@
 """The protocol of benchmarks/resolution.py: how signals are thinned, told, measured and written."""
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import resolution
+import resolution_problems as problems
+import resolution_report as report
 import torch
 from safetensors.torch import load_file
 
@@ -12,11 +14,6 @@ import ccnn
 from ccnn.tasks.task import Samples, Splits
 
 REPO = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(REPO / "benchmarks"))
-
-import resolution  # noqa: E402
-import resolution_problems as problems  # noqa: E402
-import resolution_report as report  # noqa: E402
 
 
 def tones(cycles: list[float], n: int = 400) -> Samples:

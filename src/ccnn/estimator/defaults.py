@@ -110,8 +110,9 @@ _LARGE = 500
 # The width of a window at the start, in samples: of few signals, details tell more than outlines.
 # Of many it is a share of the signal, within limits.
 _WINDOW, _LEAST_WINDOW, _MOST_WINDOW = 0.0375, 3.0, 16.0
-# Frequencies of kernels at the start. More per sample of a long signal: from about half of this on,
-# fresh kernels hold all that the grid can tell apart.
+# Frequencies of kernels at the start; more for a long signal, so that fresh kernels reach all that
+# its grid can tell apart: of n samples, Nyquist is n/4 cycles per unit, and MAGNet's first filters
+# have 3 ω₀ on average.
 _OMEGA, _OMEGA_PER_SAMPLE = 30.0, 0.1
 
 

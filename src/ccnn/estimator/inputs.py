@@ -237,8 +237,9 @@ def read_weights(sample_weight: Any, of_classes: Array | None, n: int) -> Array 
 def told_of_missing(size: tuple[int, ...]) -> Missing:
     """Return how a network for signals of a size is told of missing samples.
 
-    In series each sample that is left counts for the time it stands for, which is by far the best
-    way (docs/irregular.md); in images, where windows are a few samples wide, that was not seen.
+    In series each sample that is left counts for the time it stands for, which loses least where
+    the network has no channel that tells (docs/irregular.md); in images, where windows are a few
+    samples wide, that was not seen.
     """
     return "density" if len(size) == 1 else "mask"
 
